@@ -44,7 +44,7 @@ PARTS = {
     "How-to": [
         *("certify", "steady", "extracting", "cliff", "far-tokens", "choosing-positions"),
         *("own-tasks", "own-models", "hugging-face", "language-models", "text", "scrolls"),
-        *("results", "going-on", "clusters", "searching", "several-devices"),
+        *("results", "training-further", "going-on", "clusters", "searching", "several-devices"),
     ],
     "Ideas": ["regulargpt", "lrnn", "chacal", "bipe", "proofs", "positions", "constructions", "theorem"],
     "Evidence": ["hall-of-proofs", "hall-of-refutations", "zoo", "proved", "leaderboard", "reproduction", "atlas"],

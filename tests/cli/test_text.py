@@ -269,6 +269,38 @@ def test_conversions_are_written_as_models_are_and_segments_end_by_a_rule(root, 
     assert between != loss("yarn factor=4 trained=16") != loss()
 
 
+def test_a_run_goes_on_without_its_rotary_positions(root, corpus, tmp_path, capsys):
+    """On its own text, in windows of its length; the file of the call repeats it."""
+    rope, alibi = (run.path for run in lab.load(root))
+    call = ["train", "--from", str(rope), "--convert", "drope", "--out", str(root), "--workers", "1", "--device", "cpu"]
+    call += ["-s", "training.steps=2", "-s", "training.batch=4", "-s", "training.validation_samples=4", "--json"]
+    assert main([*call, "--save-config", str(tmp_path / "study.toml")]) == 0
+    made = next(each for each in lab.load(root) if each.experiment.continues)
+    assert (made.experiment.data.block, made.experiment.tests.lengths) == (16, (16, 32))
+    assert lab.load_model(made).inner.config.position == {"name": "none"}
+    assert made.result["checkpoints"].keys() >= {"before", "last"}
+    assert main(["train", "--config", str(tmp_path / "study.toml"), "--out", str(root), "--device", "cpu"]) == 0
+    assert len([each for each in lab.load(root) if each.experiment.continues]) == 1
+    shutil.rmtree(made.path)  # what other tests count
+    capsys.readouterr()
+    wrong = {
+        (*call, "-m", "bipe"): "--model is for models from scratch",
+        (*call, "--seeds", "2"): "--seeds is for models from scratch",
+        (*call[:-1], "-s", "objective.state_passing=1"): "Softmax keeps the keys of all tokens",
+        ("train", "--from", str(rope), "--out", str(tmp_path)): f"Add --out {root}",
+        ("train", "--from", str(alibi), "--convert", "drope", "--out", str(root)): "DroPE drops rotary positions",
+        ("train", "--from", str(alibi / "model")): "name a corpus and --train-length",
+        ("train", str(corpus), "-m", "bipe", "--convert", "drope"): "--convert is for --from",
+    }
+    for words, said in wrong.items():
+        assert main(list(words)) == 2, words
+        assert said in " ".join(capsys.readouterr().err.split())
+    folder = ["train", str(corpus), "--from", str(rope / "model"), "--train-length", "16", "--test-lengths", "16"]
+    folder += ["-s", "training.steps=1", "-s", "training.batch=2", "-s", "text.held_out=0.3", "--device", "cpu"]
+    assert main([*folder, "--convert", "drope", "--out", str(tmp_path / "other")]) == 0
+    assert lab.load(tmp_path / "other")[0].experiment.model.name == "pretrained-drope"
+
+
 def test_a_length_beyond_what_a_model_was_made_for_is_noted(root, corpus, tmp_path, capsys):
     from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModel, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from lengthwise import models
-from lengthwise.convert import load, to_bipe, to_yarn
+from lengthwise.convert import load, to_bipe, to_drope, to_yarn
 from lengthwise.convert.segmented import Ids, segment_ids
 from lengthwise.errors import Error
 from lengthwise.models import pretrained
@@ -154,6 +154,41 @@ def test_yarn_on_models_of_this_library_is_that_of_their_config(name):
     assert not torch.allclose(made(tokens()).logits, own(tokens()).logits)
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_drope_turns_nothing_in_a_llama(scaled, tmp_path):
+    """Not even once it is saved and loaded: its angles are 0, and its logits those of attention without places."""
+    begun = to_yarn(original("llama"), 4, trained=16) if scaled else original("llama")
+    made = to_drope(begun)
+    assert not made.model.rotary_emb.inv_freq.any()
+    text = torch.tensor([[1, 5, 2, 5]])
+    with torch.no_grad():
+        early, later = (
+            made(text, position_ids=places[None]).logits for places in (torch.arange(4), torch.arange(90, 94))
+        )
+        assert torch.equal(early, later)
+        assert torch.equal(early, made(text, position_ids=torch.zeros(1, 4, dtype=torch.long)).logits)
+        made.save_pretrained(tmp_path)
+        again = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float64).eval()
+        assert type(again) is LlamaForCausalLM
+        assert torch.equal(again(tokens()).logits, made(tokens()).logits)
+        assert not torch.allclose(made(tokens()).logits, original("llama")(tokens()).logits)
+
+
+@pytest.mark.parametrize("name", ["transformer", "bipe"])
+def test_drope_on_models_of_this_library_is_position_none(name):
+    options = {"transformer": {"position": "rope"}, "bipe": {"ends": ENDS}}[name]
+    own = models.build(name, vocab_size=11, width=16, heads=2, layers=2, **options).inner.eval()
+    made = to_drope(copy.deepcopy(own))
+    spec = made.config.position if name == "transformer" else made.config.position["between"]
+    assert spec == {"name": "none"}
+    assert made.state_dict().keys() == own.state_dict().keys()
+    assert not torch.allclose(made(tokens()).logits, own(tokens()).logits)
+    if name == "transformer":
+        bare = models.build(name, vocab_size=11, width=16, heads=2, layers=2, position="none").inner.eval()
+        bare.load_state_dict(own.state_dict())
+        assert torch.equal(made(tokens()).logits, bare(tokens()).logits)
+
+
 def test_conversions_are_named_as_data(tmp_path):
     HEADS["llama"]().save_pretrained(tmp_path)
     asked = [{"name": "yarn", "factor": 2}, {"name": "bipe", "ends": ENDS, "between": True}]
@@ -171,6 +206,9 @@ def test_conversions_are_named_as_data(tmp_path):
         (lambda: to_yarn(models.build("bipe", vocab_size=5, position="alibi").inner, 2), "YaRN slows rotary"),
         (lambda: to_yarn(models.build("bipe", vocab_size=5).inner, 2), "trained must say"),
         (lambda: to_yarn(bipe("llama", between=True), 2), "trained must say"),
+        (lambda: to_drope(original("gpt2")), "to_drope: GPT2LMHeadModel must have one kind of rotary positions"),
+        (lambda: to_drope(models.build("bipe", vocab_size=5, position="alibi").inner), "DroPE drops rotary"),
+        (lambda: to_drope(torch.nn.Linear(2, 2)), "must be one of Hugging Face's"),
         (lambda: to_bipe(original("gpt2"), []), "ends must be a list of token ids with at least one"),
         (lambda: to_bipe(original("gpt2"), ENDS, between=True), "this model has none"),
         (lambda: to_bipe(original("gpt2"), ENDS, rows=0), "rows must be at least 1"),

@@ -140,7 +140,7 @@ def test_two_workers_share_the_first_run(plan, tmp_path):
 
 def test_refusals(plan):
     base = plan()
-    with pytest.raises(Error, match=r"settings of training\. alone, got 'model\.width'"):
+    with pytest.raises(Error, match=r"settings of training\. and objective\. alone, got 'model\.width'"):
         further(base, **{"model.width": 8})
     with pytest.raises(Error, match="must fill a window of 100,000"):
         further(base, test_lengths=(100_000,))

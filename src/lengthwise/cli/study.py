@@ -41,6 +41,7 @@ FILED: dict[str, Any] = {
     "task": str | list[str],
     "models": list[str],
     "corpus": list[str],
+    "conversions": list[str],
     "log": str | list[str],
     "seeds": Any,
     "settings": dict,
@@ -162,7 +163,7 @@ def need(verb: str, study: Mapping[str, Any], **remedies: str) -> None:
 def write_study(path: Path, study: Mapping[str, Any]) -> None:
     """Writes the file that `read_study` reads back as this study."""
     tasks = study.get("task") or []
-    names = [*([tasks] if isinstance(tasks, str) else tasks), *map(model_name, study["models"])]
+    names = [*([tasks] if isinstance(tasks, str) else tasks), *map(model_name, study["models"] or ())]
     lines = [
         f"{name} = {_toml(value)}"
         for name, value in study.items()

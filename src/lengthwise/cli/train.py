@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,14 +12,16 @@ from ..errors import Error
 from ..options import at_least
 from . import console, registries, typed
 from .study import Config, SaveConfig, model_name, need, study_of, write_study
-from .typed import Seeds, Settings
-from .verb import Typed, verb
+from .typed import Seeds, Settings, read_place
+from .verb import Typed, is_typed, verb
 from .work import Running, carry_out, tell_unused
 
 HowMeasured = Annotated[
     Literal["windows", "last-token"],
     "What perplexity is of: windows that follow one another, or last tokens of random chunks.",
 ]
+
+FROM_SCRATCH = {"models": "--model", "seeds": "--seeds", "tokenizer": "--tokenizer", "vocabulary": "--vocabulary"}
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,20 @@ class Texts:
         "A model, its own options behind its name, as in -m 'transformer position=alibi'; repeat it for more.",
         Typed("NAME", flag="--model", short="-m", names=typed.models),
     ] = None
+    origin: Annotated[
+        str | None,
+        "Go on from a run's model, on its own text unless another is named, or from a checkpoint.",
+        Typed("MODEL", flag="--from", read=read_place),
+    ] = None
+    conversions: Annotated[
+        list[str] | None,
+        "With --from: convert it first, as in --convert drope or 'yarn factor=4'; repeat it.",
+        Typed("NAME", flag="--convert"),
+    ] = None
     seeds: Seeds = 1
-    train_length: Annotated[int, at_least(2), "How many tokens a training window has."] = 128
+    train_length: Annotated[
+        int | None, at_least(2), "How many tokens a training window has.", Typed(default="128; with --from its own")
+    ] = None
     test_lengths: Annotated[
         str | None,
         "Lengths in tokens at which perplexity is measured, such as 128,512,2048.",
@@ -63,6 +77,10 @@ def train(context: typer.Context, *, texts: Texts, running: Running) -> None:
     Exit codes: 0 fine, 1 a run failed, 2 wrong input, 130 stopped by Ctrl-C.
 
     Example: [bold]lengthwise train stdlib -m bipe -m 'transformer position=rope' --set training.steps=500[/bold]
+
+    Example: [bold]lengthwise train --from runs/NAME --convert drope --set training.steps=200[/bold]
+
+    Example: [bold]lengthwise train --from runs/NAME --set objective.state_passing=1 --set training.steps=500[/bold]
     """
     study = study_of(context)
     for word in study["models"] or ():
@@ -70,24 +88,34 @@ def train(context: typer.Context, *, texts: Texts, running: Running) -> None:
     from .. import lab
 
     with console.stdout_kept(running.as_json):
-        need(
-            "train",
-            study,
-            corpus="a CORPUS: a file, a folder, hf:NAME, or stdlib for the Python standard library",
-            models="a model, as in -m bipe; lengthwise list models names them",
-        )
+        if study["origin"] is None:
+            need(
+                "train",
+                study,
+                corpus="a CORPUS: a file, a folder, hf:NAME, or stdlib for the Python standard library",
+                models="a model, as in -m bipe; lengthwise list models names them",
+            )
         refuse_within(study["corpus"], {"--html": running.html, "--save-config": texts.save_config})
         running.join()
-        how = ("seeds", "train_length", "test_lengths", "way", "tokenizer", "vocabulary", "settings")
-        experiments = lab.plan_language_models(
-            study["corpus"],
-            study["models"],
-            **{name: study[name] for name in how},
-            store=running.out / "text",
-            unused=tell_unused,
-            warn=lambda text: console.remark(f"note: {text}"),
-            tokenizing=Tokenizing(),
-        )
+        how = ("train_length", "test_lengths", "way", "settings")
+        if study["origin"] is not None:
+            check_further(context, study, running.out)
+            experiments = lab.plan_further(
+                study["origin"], study["corpus"], study["conversions"] or (), **{name: study[name] for name in how}
+            )
+        else:
+            if study["conversions"]:
+                raise Error("--convert is for --from MODEL. A model from scratch takes its options behind its name.")
+            experiments = lab.plan_language_models(
+                study["corpus"],
+                study["models"],
+                **{name: study[name] for name in ("seeds", "tokenizer", "vocabulary", *how)}
+                | {"train_length": study["train_length"] or 128},
+                store=running.out / "text",
+                unused=tell_unused,
+                warn=lambda text: console.remark(f"note: {text}"),
+                tokenizing=Tokenizing(),
+            )
         if texts.save_config:
             write_study(texts.save_config, study)
     carry_out(
@@ -96,6 +124,16 @@ def train(context: typer.Context, *, texts: Texts, running: Running) -> None:
         title=f"Language models on {experiments[0].data.name}",
         description="Perplexity of held-out text at lengths that no model was trained on.",
     )
+
+
+def check_further(context: typer.Context, study: dict[str, Any], out: Path) -> None:
+    """Raises for what --from does not take, and for a run that is not among the records, beside which it goes on."""
+    for name, flag in FROM_SCRATCH.items():
+        if study[name] and is_typed(context, name):
+            raise Error(f"{flag} is for models from scratch: with --from the model has its own. Leave it out.")
+    place = Path(study["origin"]).expanduser()
+    if not study["corpus"] and (place / "result.json").exists() and place.resolve().parent != out.resolve():
+        raise Error(f"{place}: what goes on from a run stands beside it. Add --out {place.parent}.")
 
 
 def refuse_within(corpus: list[str], files: dict[str, Path | str | None]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from ..files import must_exist
 from ..lab.launch import Loading
 from ..options import Option, Word, at_least, schema, value_of
 from .registries import lines, tables
@@ -24,6 +25,14 @@ def seeds(given: Any) -> int | list[int]:
     value = Word(given) if isinstance(given, str) else given
     kind, least = (list[int], 0) if isinstance(value_of(str(given)), list) else (int, 1)
     return Option("--seeds", kind, bounds=at_least(least)).read(value, "--seeds")
+
+
+def read_place(model: str) -> str:
+    """Raises for a path that is not there; a name on the hub has one slash, after no folder of that name here."""
+    place = Path(model).expanduser()
+    if model[:1] in "./~" or len(place.parts) > 2 or (len(place.parts) == 2 and place.parent.is_dir()):
+        must_exist(place)
+    return model
 
 
 def _first_words(table: str) -> Callable[[str], list[str]]:

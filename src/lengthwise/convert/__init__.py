@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from .chained import to_chain
     from .registry import CONVERSIONS, Conversion, apply, check, load
     from .segmented import to_bipe
-    from .yarn import to_yarn
+    from .yarn import to_drope, to_yarn
 
-__all__ = ["CONVERSIONS", "Conversion", "apply", "check", "load", "to_bipe", "to_chain", "to_yarn"]
+__all__ = ["CONVERSIONS", "Conversion", "apply", "check", "load", "to_bipe", "to_chain", "to_drope", "to_yarn"]
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -15,12 +15,17 @@ from ..models.pretrained import Checkpoint
 from ..options import schema, take
 from .chained import to_chain
 from .segmented import to_bipe
-from .yarn import to_yarn
+from .yarn import to_drope, to_yarn
 
 Conversion = Mapping[str, Any]
 """The "name" of a conversion, and its options."""
 
-CONVERSIONS: dict[str, Callable[..., PreTrainedModel]] = {"chain": to_chain, "bipe": to_bipe, "yarn": to_yarn}
+CONVERSIONS: dict[str, Callable[..., PreTrainedModel]] = {
+    "chain": to_chain,
+    "bipe": to_bipe,
+    "yarn": to_yarn,
+    "drope": to_drope,
+}
 """Each takes a model and its own options, and returns the converted model, whose weights it takes over."""
 
 

@@ -120,6 +120,11 @@ class Objective:
     tokens_at_once: Annotated[
         int, at_least(1), "Next token: a batch is read in parts of about so many tokens, whose gradients are summed."
     ] = 4096
+    state_passing: Annotated[
+        int,
+        at_least(0),
+        "Next token, of a recurrent model: a window begins in the state that so many others of its batch have left.",
+    ] = 0
 
     def __post_init__(self):
         check_fields(self, "objective.{}".format)

@@ -37,6 +37,7 @@ from ..positions import Multilevel
 from ..text import corpora, scrolls, tokenizers, tokens_of
 from ..text.corpora import Corpus
 from ..text.prompts import Prompts
+from ..train.objectives import check_state_passing
 from ..train.settings import Training, training_options
 from . import texts
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective, TextSpec
@@ -122,10 +123,7 @@ def plan_language_models(
     given = of_parts(given, parts)
     EXPERIMENTS.check(len(asked) * len(seeds), "plan")
     training = _training(settings_of(given, "training"), train_length)
-    objective = Objective(
-        "next-token",
-        **take(schema(Objective, without=("kind",)), settings_of(given, "objective"), "objective", "objective."),
-    )
+    objective = _objective(given)
 
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
     of_text = take(schema(TextSettings), settings_of(given, "text"), "text", "text.")
@@ -153,6 +151,8 @@ def plan_language_models(
     experiments = []
     for model in model_specs(asked, given, read, unused):
         check_on_text(model, read, train_length, tests.lengths, warn or partial(warnings.warn, stacklevel=2))
+        if objective.state_passing:
+            check_state_passing(build_language_model(model, read, 0), objective.state_passing, training.batch)
         experiments += [Experiment(spec, model, training, tests, seed, objective) for seed in seeds]
     return experiments
 
@@ -172,6 +172,7 @@ def plan_text(
     test_lengths: Sequence[int] | None = None,
     way: Way = "windows",
     samples: int = 512,
+    state_passing: int = 0,
 ) -> list[Experiment]:
     """An experiment for each list of `conversions`: the checkpoint after them, trained on this text.
 
@@ -189,10 +190,13 @@ def plan_text(
     tests = LengthTests((block,) if test_lengths is None else tuple(test_lengths), way=way)
     tests = replace(tests, samples=samples) if way == "last-token" else tests
     check_lengths(len(read.test), tests.lengths)
-    experiments = []
+    objective, experiments = Objective("next-token", tokens_at_once, state_passing), []
     for each in (texts.conversions_of(some, read.tokenizer) for some in conversions):
         model = checkpoint_spec(source, each, max(tests.lengths), block, "test length", "Test shorter lengths.")
-        experiments.append(Experiment(spec, model, training, tests, seed, Objective("next-token", tokens_at_once)))
+        if state_passing:
+            tried = pretrained.as_classifier(convert.load(source, each), source.name)
+            check_state_passing(tried, state_passing, training.batch)
+        experiments.append(Experiment(spec, model, training, tests, seed, objective))
     return experiments
 
 
@@ -218,13 +222,16 @@ def plan_continued(
 ) -> list[Experiment]:
     """An experiment that goes on from each of these language models from scratch, after the conversions.
 
-    Perplexity is measured before the further training and after it. `settings` are those of `training.`; what a setting
-    leaves open is as in `plan_language_models`, and no setting of the first training is taken over.
+    Perplexity is measured before the further training and after it. `settings` are those of `training.` and
+    `objective.`; what a setting leaves open is as in `plan_language_models`, and no setting of the first training is
+    taken over.
     """
     given = parse(settings)
-    if wrong := next((key for key in given if not key.startswith("training.")), None):
-        raise Error(f"plan_continued takes settings of training. alone, got {wrong!r}: the rest is as it was.")
-    training = _training(settings_of(given, "training"), train_length)
+    if wrong := next((key for key in given if not key.startswith(("training.", "objective."))), None):
+        raise Error(
+            f"plan_continued takes settings of training. and objective. alone, got {wrong!r}: the rest is as it was."
+        )
+    training, objective = _training(settings_of(given, "training"), train_length), _objective(given)
     lengths = tuple(sorted({*test_lengths}))
     planned = []
     for base in experiments:
@@ -235,11 +242,61 @@ def plan_continued(
         check_lengths(len(read.test), lengths)
         # Tried on weights drawn at random, so that a conversion that does not fit is refused before anything runs.
         each = texts.conversions_of(conversions, read.tokenizer)
-        convert.apply(build_language_model(base.model, read.tokenizer, 0).inner, each)
+        tried = convert.apply(build_language_model(base.model, read.tokenizer, 0).inner, each)
+        if objective.state_passing:
+            check_state_passing(
+                pretrained.as_classifier(tried, base.model.name), objective.state_passing, training.batch
+            )
         model = _converted("-".join(["continued", base.model.name.split("/")[-1]]), each)
         tests = replace(base.tests, lengths=lengths)
-        planned.append(Experiment(longer, model, training, tests, base.seed, base.objective, continues=base))
+        asked = objective if objective != Objective("next-token") else base.objective
+        planned.append(Experiment(longer, model, training, tests, base.seed, asked, continues=base))
     return planned
+
+
+@checked
+def plan_further(
+    origin: str | Path,
+    text: Sequence[str | Path] = (),
+    conversions: Sequence[str | convert.Conversion] = (),
+    *,
+    train_length: Annotated[int | None, at_least(2), "How many tokens a window has; None: as many as before."] = None,
+    test_lengths: str | Sequence[int] | None = None,
+    way: Way = "windows",
+    settings: Settings = (),
+) -> list[Experiment]:
+    """An experiment that goes on from a run of `plan_language_models`, on its text, or from a checkpoint, on this one.
+
+    `settings` are those of `training.` and `objective.`, and of a checkpoint `text.held_out` besides.
+    """
+    run = run_at(Path(origin).expanduser())
+    if run and not text:
+        block = train_length or run.experiment.data.block  # pyright: ignore[reportAttributeAccessIssue]
+        tested = run.experiment.tests.lengths if test_lengths is None else test_lengths
+        tested = lengths(tested) if isinstance(tested, str) else tested
+        return plan_continued([run.experiment], conversions, train_length=block, test_lengths=tested, settings=settings)
+    if not text or train_length is None:
+        raise Error(f"{origin}: to go on from a checkpoint, name a corpus and --train-length.")
+    given = of_parts(parse(settings), {"training", "objective", "text"})
+    objective = _objective(given)
+    held_out = take(schema(TextSettings, without=("test_tokens",)), settings_of(given, "text"), "text", "text.")
+    return plan_text(
+        str((run and model_folder(run)) or origin),
+        list(map(str, text)),
+        conversions=[conversions],
+        block=train_length,
+        training=_training(settings_of(given, "training"), train_length),
+        tokens_at_once=objective.tokens_at_once,
+        test_lengths=lengths(test_lengths) if isinstance(test_lengths, str) else test_lengths,
+        way=way,
+        state_passing=objective.state_passing,
+        **held_out,
+    )
+
+
+def _objective(given: dict[str, Any]) -> Objective:
+    settings = settings_of(given, "objective")
+    return Objective("next-token", **take(schema(Objective, without=("kind",)), settings, "objective", "objective."))
 
 
 def _converted(name: str, conversions: Sequence[Mapping[str, Any]], **known: Any) -> ModelSpec:

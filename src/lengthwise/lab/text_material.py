@@ -68,7 +68,8 @@ class TextMaterial(Material):
         self.tokenizer, validation = self.text.tokenizer, self.text.validation
         self.data = TextBlocks(self.text.train, experiment.training, validation)
         prompt = (self.text.train if validation is None else validation)[0][:PROMPT]
-        self.objective = NextToken(experiment.objective.tokens_at_once, self.tokenizer, prompt)
+        asked = experiment.objective
+        self.objective = NextToken(asked.tokens_at_once, self.tokenizer, prompt, asked.state_passing)
 
     def model(self, experiment: Experiment, directory: Directory | None) -> TokenClassifier:
         begun = self.checkpoint

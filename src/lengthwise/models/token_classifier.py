@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from torch.func import functional_call, vmap
 
 from ..errors import Error, ForeignError, LengthError, ShapeError
 from ..foreign_code import blaming
+from .cache import LengthwiseCache
 from .modelling import LengthwiseForCausalLM
 
 
@@ -28,10 +30,11 @@ class TokenClassifier(nn.Module):
             raise ShapeError(f"{name}: num_outputs must be at least 1, got {num_outputs}.")
         self.num_outputs, self.name = num_outputs, name
 
-    def forward(self, tokens: Tensor, last: bool = False) -> Tensor:
+    def forward(self, tokens: Tensor, last: bool = False, **options: Any) -> Tensor:
+        """The logits; `options` are what `logits` of a subclass takes beside these."""
         with self.blamed(tokens):
             try:
-                logits = self.logits(tokens, last)
+                logits = self.logits(tokens, last, **options)
             except IndexError as error:
                 if "out of range in self" not in str(error):
                     raise
@@ -101,8 +104,9 @@ class PresetClassifier(TokenClassifier):
     def blamed(self, tokens: Tensor) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def logits(self, tokens: Tensor, last: bool) -> Tensor:
-        logits = self.inner(tokens, logits_to_keep=1 if last else 0).logits
+    def logits(self, tokens: Tensor, last: bool, past: LengthwiseCache | None = None) -> Tensor:
+        """`past`: the tokens follow those it holds, and are added to it."""
+        logits = self.inner(tokens, past_key_values=past, logits_to_keep=1 if last else 0).logits
         assert logits is not None
         return logits
 

@@ -15,10 +15,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import Error, NonFiniteError
 from ..models import TokenClassifier
+from ..models.cache import LengthwiseCache
+from ..models.token_classifier import PresetClassifier
 from ..seeds import generator
 from ..tasks.base import Batch, Task
 from ..text import packing
@@ -153,28 +155,50 @@ class StringObjective(Objective):
 
 
 class NextToken(Objective):
-    """Every token of a block but the first, given those before it, by a causal language model."""
+    """Every token of a block but the first, given those before it, by a causal language model.
 
-    def __init__(self, tokens_at_once: int = 4096, tokenizer: Any = None, prompt: Tensor | None = None):
-        self.tokens_at_once = tokens_at_once
+    With `state_passing` (Buitrago and Gu 2025) a recurrent model begins each block of a batch in the state that the
+    blocks before it have left, the last ones being before the first. They are read with the weights of this step and
+    without gradient, so that a batch stays a function of seed and step, and no checkpoint holds a state.
+    """
+
+    def __init__(
+        self, tokens_at_once: int = 4096, tokenizer: Any = None, prompt: Tensor | None = None, state_passing: int = 0
+    ):
+        self.tokens_at_once, self.state_passing = tokens_at_once, state_passing
         """About how many tokens of a batch are read in one part."""
         self.tokenizer, self.prompt = tokenizer, prompt
         """With which samples are read and begun, if there are to be some."""
 
+    def prepare(self, state: TrainState, stacked: bool) -> None:
+        if self.state_passing:
+            check_state_passing(state.model, self.state_passing, state.training.batch)
+
     def parts(self, batch: Tensor) -> Sequence[Tensors]:
-        return [(part,) for part in packing.parts(batch, self.tokens_at_once)]
+        every = (packing.parts(rows, self.tokens_at_once) for rows in self._behind_others(batch))
+        return list(zip(*every, strict=True))
+
+    def _behind_others(self, batch: Tensor) -> Tensors:
+        """The blocks, and those that are read before each of them, the last one last."""
+        return (batch, *(batch.roll(n, 0) for n in range(self.state_passing, 0, -1)))
 
     def split(self, batch: Tensor, rank: int, ranks: int) -> tuple[Tensor, float]:
+        if self.state_passing:
+            raise Error("objective.state_passing is for a training in one process. Leave the strategy out.")
         return batch.chunk(ranks)[rank], 1 / ranks
 
     def align(self, batches: Sequence[Tensor]) -> Sequence[Tensors]:
-        return [(batch,) for batch in batches]
+        return [self._behind_others(batch) for batch in batches]
 
     def measure(self, batches: Sequence[Tensor]) -> Measure:
         predicted = batches[0][:, 1:].numel()
 
-        def measure(forward: Callable[..., Tensor], blocks: Tensor) -> tuple[Tensor, Tensor]:
-            share = negative_log_likelihood(forward(blocks), blocks) / predicted
+        def measure(forward: Callable[..., Tensor], blocks: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
+            past = {"past": LengthwiseCache()} if others else {}
+            with torch.no_grad():
+                for other in others:
+                    forward(other, last=True, **past)
+            share = negative_log_likelihood(forward(blocks, **past), blocks) / predicted
             # No text is right or wrong: nothing is learned from its accuracy.
             return share, share.detach().new_zeros(())
 
@@ -214,6 +238,22 @@ class NextToken(Objective):
             drawn = torch.multinomial(logits.float().softmax(-1).cpu(), 1, generator=draw)
             tokens = torch.cat([tokens, drawn[None]], 1)
         return self.tokenizer.decode(tokens[0].tolist())
+
+
+def check_state_passing(model: nn.Module, blocks: int, batch: int) -> None:
+    """Raises if a model has no state of a fixed size, or a batch no `blocks` others to take it from."""
+    rule, inner = "objective.state_passing", getattr(model, "inner", None)
+    if not isinstance(model, PresetClassifier):
+        raise Error(f"{rule}: {type(inner).__name__} hands out no state. Name a recurrent preset, such as block-lrnn.")
+    if keys := sorted({type(mixer).__name__ for mixer in model.inner.mixers() if mixer.traits.keeps_keys}):
+        raise Error(
+            f"{rule} is for models whose state has a fixed size, and {', '.join(keys)} keeps the keys of all tokens. "
+            "Name a recurrent model, such as block-lrnn, or leave it out."
+        )
+    if model.inner.uncached:
+        raise Error(f"{rule}: {model.inner.uncached}")
+    if blocks >= batch:
+        raise Error(f"{rule}={blocks} needs more windows in a batch than that, got training.batch={batch}.")
 
 
 def finite(loss: float, state: TrainState) -> float:

@@ -7,23 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from ...files import must_exist
 from ...lab.launch import Loading
 from ...options import at_least, schema
 from ..train import HowMeasured
-from ..typed import Checkpoint
+from ..typed import Checkpoint, read_place
 from ..verb import Typed
 from ..work import Device
 
 LINES = schema(Loading)
-
-
-def read_place(model: str) -> str:
-    """Raises for a path that is not there; a name on the hub has one slash, after no folder of that name here."""
-    place = Path(model).expanduser()
-    if model[:1] in "./~" or len(place.parts) > 2 or (len(place.parts) == 2 and place.parent.is_dir()):
-        must_exist(place)
-    return model
 
 
 Model = Annotated[
