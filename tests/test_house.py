@@ -190,7 +190,7 @@ LINES = {
     "verify": 9_648,
     "report": 4_227,
     "recipes": 5_057,
-    "cli": 3_360,
+    "cli": 3_361,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

@@ -135,6 +135,7 @@ ELSEWHERE = {
     "convert.to_bipe": "converts in place",
     "convert.to_chain": "converts in place",
     "convert.to_yarn": "converts in place",
+    "convert.to_drope": "converts in place",
     "evaluate.score_far_tokens": "needs a tokenizer: tests/evaluate/test_far_tokens.py",
     "models.TokenClassifier": "holds the model",
     "models.equal_tokens": "changes it within a block",

@@ -41,6 +41,7 @@ EXAMPLES: dict[str, Any] = {
     "inside": {"name": "learned", "rows": 64},
     "between": {"name": "rope"},
     "ends": [13, 198],
+    "back": [30],
     "levels": [{"name": "learned", "rows": 64}, {"name": "rope"}, {"name": "alibi"}],
     "level_ends": [[13], [198]],
     "of": {"name": "rope"},
