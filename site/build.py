@@ -30,6 +30,7 @@ from lengthwise.verify.checker.weights import read_model
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import atlas  # noqa: E402
+import tutorials  # noqa: E402
 
 import leaderboard  # noqa: E402
 
@@ -40,7 +41,7 @@ LISTED = ("models", "mixers", "positions", "tasks", "settings", "recipes")
 """The tables of `lengthwise list`, a page each."""
 PARTS = {
     "Start": ["install", "ten-minutes"],
-    "Tutorials": [],
+    "Tutorials": [f"tutorial-{name}" for name in tutorials.NAMES],
     "How-to": [
         *("certify", "steady", "extracting", "cliff", "far-tokens", "choosing-positions"),
         *("own-tasks", "own-models", "hugging-face", "language-models", "text", "scrolls"),
@@ -79,6 +80,7 @@ def lay_out(source: Path) -> None:
         write(source / f"proof-{name}.md", page_of_a_proof(name))
     write(source / "atlas.md", atlas.page(prose))
     write(source / "leaderboard.md", leaderboard.page())
+    tutorials.write(source, source / "tutorials")
     write(source / "cli.md", "\n".join(command_line()))
     for table_of in LISTED:
         write(source / f"options-{table_of}.md", "\n".join(options(table_of)))
@@ -391,7 +393,8 @@ def main(out: Path) -> int:
         for page in (ROOT / "results").glob("*/*.html"):
             (out / "results" / page.parent.name).mkdir(parents=True, exist_ok=True)
             shutil.copy(page, out / "results" / page.parent.name)
-        shutil.copytree(HERE / "vectors", out / "vectors")
+        for folder in (HERE / "vectors", source / "tutorials"):
+            shutil.copytree(folder, out / folder.name)
         print(f"Open {out / 'index.html'}")
     return failed
 

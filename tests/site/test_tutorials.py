@@ -1,0 +1,86 @@
+"""The tutorials run, and become pages and notebooks that say what came out."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FAST = ("refutation", "sweep")
+
+
+@pytest.fixture(scope="module")
+def tutorials():
+    spec = importlib.util.spec_from_file_location("site_tutorials", ROOT / "site" / "tutorials.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_file_is_in_the_menu_short_and_uses_public_names(tutorials):
+    assert sorted(tutorials.NAMES) == sorted(file.stem for file in tutorials.FOLDER.glob("*.py"))
+    for name in tutorials.NAMES:
+        text = (tutorials.FOLDER / f"{name}.py").read_text()
+        assert len(text.splitlines()) <= 75, name
+        imported = [line for line in text.splitlines() if line.startswith("from lengthwise")]
+        assert all(line.startswith("from lengthwise import ") for line in imported), name
+
+
+def test_cells_know_their_lines(tutorials):
+    text = "# %% [markdown]\n# # Title\n#\n# Text.\n\n# %%\nx = 1\nx\n"
+    markdown, code = tutorials.cells(text)
+    assert (markdown["kind"], markdown["source"]) == ("markdown", "# Title\n\nText.")
+    assert (code["kind"], code["source"], code["line"]) == ("code", "x = 1\nx", 7)
+
+
+@pytest.fixture
+def folder(tutorials, tmp_path, monkeypatch):
+    monkeypatch.setattr(tutorials, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_an_error_in_a_cell_fails_the_build_and_names_its_line(tutorials, folder):
+    (folder / "broken.py").write_text("# %% [markdown]\n# # Broken\n\n# %%\nx = 1\nprint(1 / 0)\n")
+    with pytest.raises(RuntimeError, match=r'(?s)broken failed.*broken\.py", line 6.*ZeroDivisionError'):
+        tutorials.executed("broken")
+
+
+def test_what_a_cell_prints_and_gives_is_on_the_page_and_in_the_notebook(tutorials, folder):
+    text = "# %% [markdown]\n# # Small\n\n# %%\nprint('said')\n1 + 1\n\n# %%\nfrom lengthwise import report\n\n"
+    text += 'report.line_chart("A", "", "x", "y", {"a": ([1, 2], [3, 4])})\n'
+    (folder / "small.py").write_text(text)
+    done = tutorials.executed("small")
+    page, notebook = tutorials.page("small", done), tutorials.notebook(done)
+    assert page.startswith("# Small")
+    shown = ("```text\nsaid\n2\n```", "<svg", 'data-theme="dark"', 'href="tutorials/small.ipynb"')
+    assert [text for text in shown if text not in page] == []
+    assert tutorials.DARK not in page
+    title, first, drawn = notebook["cells"]
+    assert (title["cell_type"], first["cell_type"]) == ("markdown", "code")
+    assert first["outputs"][0]["text"] == "said\n2\n"
+    assert "<svg" in drawn["outputs"][0]["data"]["text/html"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *FAST,
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("own-task", "own-model", "learned-to-proved", "language-model")
+        ),
+    ],
+)
+def test_it_runs_and_says_what_it_should(name, tutorials):
+    said = {
+        "own-task": ["palindrome"],
+        "own-model": ["RunningMean → refuted"],
+        "refutation": ["after a word of 46 tokens", "proved: the model is right on every word"],
+        "learned-to-proved": ["equal at every length: True", "proved: the model is right"],
+        "language-model": ["alibi", "usable up to"],
+        "sweep": ["exit codes: [0, 0]", "training.lr"],
+    }
+    page = tutorials.page(name, tutorials.executed(name)).lower()
+    assert [words for words in said[name] if words.lower() not in page] == []
