@@ -56,7 +56,7 @@ PARTS = {
     "About": ["changelog", "citation", "log"],
 }
 """The pages in the order of the menu."""
-KINDS = ("recurrence-boxes", "cascade", "tree-codes")
+KINDS = ("recurrence-boxes", "cascade", "tree-codes", "tree-boxes")
 """The proofs that the checker in JavaScript knows."""
 LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*|results/[^)#]*)(#[^)]*)?\)")
 
@@ -194,7 +194,7 @@ def in_one(modules: Iterator[str]) -> str:
 
 def page_of_a_proof(name: str) -> str:
     task = networks()[name]["task"]["name"]
-    script = in_one(iter(["bounds", "sha256", "recurrence", "automaton", "tree", "check", "page"]))
+    script = in_one(iter(["bounds", "affine", "sha256", "recurrence", "automaton", "tree", "check", "page"]))
     certificate, weights = read_json(network_folder(name) / "certificate.json"), read_model(network_folder(name))[1]
     data = json.dumps(proof_of(certificate, weights), separators=(",", ":")).replace("<", "\\u003c")
     return f"""# `{name}`, proved in your browser

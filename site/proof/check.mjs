@@ -6,7 +6,7 @@ import * as recurrence from "./recurrence.mjs";
 import * as automaton from "./automaton.mjs";
 import * as tree from "./tree.mjs";
 
-const FAMILIES = { "recurrence-boxes": recurrence, cascade: automaton, "tree-codes": tree };
+const FAMILIES = { "recurrence-boxes": recurrence, cascade: automaton, "tree-codes": tree, "tree-boxes": tree };
 
 const bytesOf = (tensor) => Uint8Array.from(atob(tensor.data), (c) => c.charCodeAt(0));
 

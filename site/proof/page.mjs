@@ -55,7 +55,7 @@ export function show(place, proof) {
   function tree(levels, word) {
     const rows = [word.map((symbol) => claim.symbols[symbol]), ...levels].map((names, level) => {
       const span = network.chunk ** level;
-      return element("div", { class: "level", style: `grid-template-columns: repeat(${word.length}, 1fr)` }, ...names.map((name, i) => {
+      return element("div", { class: "level", style: `grid-template-columns: repeat(${word.length}, 1fr); --level: ${level}` }, ...names.map((name, i) => {
         const end = word.length - span * (names.length - 1 - i), begin = Math.max(0, end - span);
         return element("span", { style: `grid-column: ${begin + 1} / ${end + 1}`, title: name }, name.replace("element ", "e"));
       }));
@@ -67,24 +67,39 @@ export function show(place, proof) {
   const long = element("button", { onclick: readLong }), plot = element("div", { role: "status" });
   const wanted = () => Math.round(10 ** slider.value);
   function named() { long.textContent = `Read ${number(wanted())} random symbols`; }
+  /** The margin after the beginnings of a random string: [length, margin], null where more is to be read before. */
+  function* readings(length) {
+    const word = new Uint8Array(length), states = new Uint32Array(length);
+    for (let at = 0, state = claim.start; at < length; at++) {
+      word[at] = Math.floor(Math.random() * claim.symbols.length);
+      states[at] = state = claim.delta[state][word[at]];
+    }
+    // A tree stands on its string's end, so it is made for some beginnings alone; a recurrence goes through all.
+    const readings = network.beginnings?.([...word], BUCKETS) ?? recurrent(word);
+    for (const reading of readings) yield reading && [reading[0], ahead(reading[1], claim.answers[states[reading[0] - 1]])];
+  }
+  function* recurrent(word) {
+    let h = network.first();
+    for (let at = 0; at < word.length; at++) {
+      h = network.step(h, word[at]);
+      yield [at + 1, network.logits(h)];
+    }
+  }
   async function readLong() {
     long.disabled = true;
     const length = wanted(), least = new Array(BUCKETS).fill(Infinity);
-    let h = network.first(), state = claim.start, wrong = 0, read = 0;
-    for (let at = 0; at < length; at++) {
-      const symbol = Math.floor(Math.random() * claim.symbols.length), bucket = Math.floor((at * BUCKETS) / length);
-      h = network.step(h, symbol);
-      state = claim.delta[state][symbol];
-      // A tree is made anew for each answer, so it is asked once a bucket, and a recurrence after every symbol.
-      if (!network.whole || bucket !== Math.floor(((at + 1) * BUCKETS) / length)) {
-        const by = ahead(network.logits(h), claim.answers[state]);
+    let wrong = 0, read = 0, drawn = performance.now();
+    for (const reading of readings(length)) {
+      if (reading) {
+        const [at, by] = reading, bucket = Math.floor(((at - 1) * BUCKETS) / length);
         least[bucket] = Math.min(least[bucket], by);
         wrong += by <= 0;
         read += 1;
       }
-      if (at % 20000 === 19999) {
-        plot.replaceChildren(`${number(at + 1)} symbols …`);
+      if (performance.now() - drawn > 40) {
+        plot.replaceChildren(reading ? `${number(reading[0])} symbols …` : "Making the tree …");
         await pause();
+        drawn = performance.now();
       }
     }
     const seen = least.filter(Number.isFinite), most = Math.max(...seen, 1), lowest = Math.min(...seen);
@@ -93,6 +108,7 @@ export function show(place, proof) {
     const picture = `<svg viewBox="0 0 600 104" role="img" aria-label="Least margin along the string" class="margins"><line x1="0" y1="100" x2="600" y2="100"/><polyline points="${points.join(" ")}"/></svg>`;
     plot.replaceChildren(element("p", { class: wrong ? "refuted" : "proved" }, (wrong ? "✗ " : "✓ ") + text));
     plot.insertAdjacentHTML("beforeend", picture);
+    plot.append(element("p", { class: "axis" }, element("span", {}, "1"), element("span", {}, `margin, from 0 to ${most.toFixed(1)}, by length`), element("span", {}, number(length))));
     long.disabled = false;
   }
 

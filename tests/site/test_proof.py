@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 from pathlib import Path
@@ -60,16 +61,22 @@ def in_javascript(proofs, words=()):
     return json.loads(done.stdout)
 
 
-def test_it_accepts_what_python_accepts(build):  # noqa: F811
-    names = build.shown_in_the_browser()
+TREES = ("parity", "even-pairs", "tomita-5", "tomita-6")
+LARGE = [f"{task}-regular-gpt" for task in TREES[1:]]
+
+
+@pytest.mark.parametrize("large", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_it_accepts_what_python_accepts(large, build):  # noqa: F811
+    names = [name for name in build.shown_in_the_browser() if (name in LARGE) == large]
     others = {
         "parity-gru",
         "cycle-navigation-lstm",
         "parity-gru-settled",
         "d-2-automaton",
+        "parity-regular-gpt",
         "parity-regular-gpt-compiled",
     }
-    assert {*RNNS, *others} < set(names)
+    assert {*LARGE} == set(names) if large else {*RNNS, *others} < set(names)
     folders = [network_folder(name) for name in names]
     certificates = [read_json(folder / "certificate.json") for folder in folders]
     proofs = [build.proof_of(each, read_model(folder)[1]) for each, folder in zip(certificates, folders, strict=True)]
@@ -105,7 +112,7 @@ def tampered(certificate, weights):
             yield {**certificate, "claim": {**claim, "delta": delta}}, weights
     yield {**certificate, "claim": {**claim, "answers": [1 - answer for answer in claim["answers"]]}}, weights
     yield {**certificate, "claim": {**claim, "start": 1 - claim["start"]}}, weights
-    listed = "pairs" if certificate["kind"] == "cascade" else "codes"
+    listed = {"cascade": "pairs", "tree-codes": "codes", "tree-boxes": "boxes"}[certificate["kind"]]
     for i in range(0, len(proof[listed]), 1 + len(proof[listed]) // 10):
         left = [each for k, each in enumerate(proof[listed]) if k != i]
         yield {**certificate, "proof": {**proof, listed: left}}, weights
@@ -114,8 +121,17 @@ def tampered(certificate, weights):
         yield {**certificate, "proof": {**proof, "states": states}}, weights
     else:
         for element in (0, 1):
-            codes = [{**code, "element": element} for code in proof["codes"]]
-            yield {**certificate, "proof": {**proof, "codes": codes}}, weights
+            alike = [{**each, "element": element} for each in proof[listed]]
+            yield {**certificate, "proof": {**proof, listed: alike}}, weights
+    if listed == "boxes":
+        for share in (0.5, 30.0):  # what is led to them no longer fits, or what they lead to
+            boxes = [{**box, "radius": [share * r for r in box["radius"]]} for box in proof["boxes"]]
+            yield {**certificate, "proof": {**proof, "boxes": boxes}}, weights
+        for change in ({"level": 1}, {"lacking": True}):
+            yield {**certificate, "proof": {**proof, "boxes": [{**box, **change} for box in proof["boxes"]]}}, weights
+        moved = [{**box, "centre": [c + 0.01 for c in box["centre"]]} for box in proof["boxes"]]
+        yield {**certificate, "proof": {**proof, "boxes": moved}}, weights
+        yield {**certificate, "proof": {**proof, "returns": 9}}, weights
     for name in weights:
         if not name.endswith("pad"):  # which hardly moves a node
             other = (
@@ -139,7 +155,10 @@ def numpy_accepts(certificate, weights):
     return True
 
 
-@pytest.mark.parametrize("name", ["parity-automaton", "even-pairs-automaton", "parity-regular-gpt-compiled"])
+KINDS = ["parity-automaton", "even-pairs-automaton", "parity-regular-gpt-compiled", "parity-regular-gpt"]
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_other_kinds_of_proofs_are_rejected_as_by_python(name, build):  # noqa: F811
     certificate, weights = read_json(network_folder(name) / "certificate.json"), read_model(network_folder(name))[1]
     assert numpy_accepts(certificate, weights)
@@ -152,6 +171,16 @@ def test_other_kinds_of_proofs_are_rejected_as_by_python(name, build):  # noqa: 
     assert not any(accepted)
 
 
+TREE = [
+    "embedding_scale",
+    "position.name",
+    "mixer.heads",
+    "mixer.chunk",
+    "block.norm",
+    "block.activation",
+    "depth.name",
+    "depth.thickness",
+]
 CONFIGS = {
     "parity-rnn": [
         "embedding_scale",
@@ -171,15 +200,8 @@ CONFIGS = {
         "head_bias",
         "mixer.blocks",
     ],
-    "parity-regular-gpt-compiled": [
-        "embedding_scale",
-        "position.name",
-        "mixer.heads",
-        "mixer.chunk",
-        "block.norm",
-        "depth.name",
-        "depth.thickness",
-    ],
+    "parity-regular-gpt-compiled": TREE,
+    "parity-regular-gpt": TREE,
 }
 
 
@@ -215,6 +237,18 @@ def test_what_it_does_not_know_it_refuses(name, build):  # noqa: F811
     assert [i for i, verdict in enumerate(others) if "why" not in verdict] == []
 
 
+def test_affine_forms_hold_what_boxes_lead_to():
+    """At the corners of boxes, where operations bend most; and they are not much wider than the boxes."""
+    command = ["node", Path(__file__).parent / "affine_forms.mjs"]
+    said = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout)
+    assert set(said["worst"]) == {"linear", "relu", "gelu", "norm", "attention"}
+    for name, (outside, wide) in said["worst"].items():
+        assert outside < 0, name
+        assert wide < 60, name
+    for x, value in said["erfs"]:
+        assert abs(value - math.erf(x)) < 2**-42, x
+
+
 def test_a_gate_whose_sum_may_overflow_is_no_step(build):  # noqa: F811
     content, tensors = flip_flop_certificate()
     large = {name: x.copy() for name, x in tensors.items()}
@@ -236,7 +270,7 @@ def test_a_weight_that_is_another_is_seen_by_its_digest(build):  # noqa: F811
 
 
 NETWORKS = ["parity-rnn", "cycle-navigation-rnn", "s3-words-gru", "tomita-6-lstm"]
-NETWORKS += ["d-2-automaton", "parity-regular-gpt-compiled"]
+NETWORKS += ["d-2-automaton", "parity-regular-gpt-compiled", *(f"{task}-regular-gpt" for task in TREES)]
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.slow)])
