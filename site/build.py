@@ -21,6 +21,7 @@ from typing import Any, get_type_hints
 
 import typer
 
+from lengthwise import tasks, verify
 from lengthwise.cli.app import app
 from lengthwise.files import read_json
 from lengthwise.lab.collection import network_folder, networks
@@ -78,6 +79,8 @@ def lay_out(source: Path) -> None:
     write(source / "hall-of-refutations.md", hall_of_refutations())
     for name in shown_in_the_browser():
         write(source / f"proof-{name}.md", page_of_a_proof(name))
+    for name in refuted_in_the_browser():
+        write(source / f"refuted-{name}.md", page_of_a_refutation(name))
     write(source / "atlas.md", atlas.page(prose))
     write(source / "leaderboard.md", leaderboard.page())
     tutorials.write(source, source / "tutorials")
@@ -90,7 +93,9 @@ def lay_out(source: Path) -> None:
     menu = [f"\n```{{toctree}}\n:hidden:\n\npart-{part.lower()}\n```\n" for part in parts]
     write(source / "index.md", (HERE / "index.md").read_text(encoding="utf-8") + "".join(menu))
     for part, pages in parts.items():
-        here = [*pages, *(f"proof-{name}" for name in shown_in_the_browser() if part == "Evidence")]
+        own = [f"proof-{name}" for name in shown_in_the_browser()]
+        own += [f"refuted-{name}" for name in refuted_in_the_browser()]
+        here = [*pages, *(own if part == "Evidence" else [])]
         listed = [entry(source / f"{page}.md") for page in here]
         text = "\n".join([f"# {part}", "", *listed, "", "```{toctree}", ":hidden:", "", *here, "```", ""])
         write(source / f"part-{part.lower()}.md", text)
@@ -194,24 +199,49 @@ def in_one(modules: Iterator[str]) -> str:
 
 def page_of_a_proof(name: str) -> str:
     task = networks()[name]["task"]["name"]
-    script = in_one(iter(["bounds", "affine", "sha256", "recurrence", "automaton", "tree", "check", "page"]))
     certificate, weights = read_json(network_folder(name) / "certificate.json"), read_model(network_folder(name))[1]
-    data = json.dumps(proof_of(certificate, weights), separators=(",", ":")).replace("<", "\\u003c")
     return f"""# `{name}`, proved in your browser
 
 This page holds a network for `{task}`, {MADE[certificate["made"]]}, and its proof. The network runs
 here, in float32. Below, a checker in JavaScript, which shares no code with those in Python and Coq, goes through every
 condition of the proof. [What it says and assumes](proofs.md).
 
-```{{raw}} html
+{in_html(proof_of(certificate, weights))}"""
+
+
+def in_html(data: dict[str, Any]) -> str:
+    """The part of a page on which a network is read: its data, and all modules."""
+    script = in_one(iter(["bounds", "affine", "sha256", "recurrence", "automaton", "tree", "check", "page"]))
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return f"""```{{raw}} html
 <div id="proof">This page needs JavaScript.</div>
-<script type="application/json" id="proof-data">{data}</script>
+<script type="application/json" id="proof-data">{text}</script>
 <script type="module">
 {script}
 module_page.show(document.getElementById("proof"), JSON.parse(document.getElementById("proof-data").textContent));
 </script>
 ```
 """
+
+
+def refuted_in_the_browser() -> list[str]:
+    """The refuted networks that JavaScript can run."""
+    kinds = ("rnn", "gru", "lstm")
+    return [n for n, about in networks().items() if about["verdict"] == "refuted" and about["model"]["name"] in kinds]
+
+
+def page_of_a_refutation(name: str) -> str:
+    about, (config, weights) = networks()[name], read_model(network_folder(name))
+    claim = verify.claim_of(tasks.get(about["task"]["name"], **about["task"]["params"])).to_json()
+    model = {"config": config, "weights": {}}
+    data = proof_of({"kind": "recurrence-boxes", "claim": claim, "proof": None, "model": model}, weights)
+    return f"""# `{name}`, refuted in your browser
+
+This page holds an {about["model"]["name"].upper()} for `{about["task"]["name"]}`, right on all test strings
+{right_to(about["accuracy"])}. It runs here, in float32, on the string that refutes it. Take a symbol away, or type
+another string: which ones is it right on?
+
+{in_html({**data, "word": about["word"]})}"""
 
 
 def hall_of_refutations() -> str:
@@ -221,19 +251,26 @@ def hall_of_refutations() -> str:
                 word = network["word"]
                 verdict = '<span class="refuted">✗ refuted</span>'
                 tested = right_to(network["accuracy"])
-                yield [f"`{name}`", verdict, network["task"]["name"], tested, f"{len(word)}", f"`{shortened(word)}`"]
+                run = f"[run it here](refuted-{name}.md)" if name in refuted_in_the_browser() else ""
+                cells = [network["task"]["name"], tested, f"{len(word)}", f"`{shortened(word)}`", run]
+                yield [f"`{name}`", verdict, *cells]
+
+    def commands() -> Iterator[str]:
+        for name, network in networks().items():
+            if network["verdict"] == "refuted":
+                again = f"lengthwise certify {name} --task {network['task']['name']}"
+                yield f'lengthwise zoo {name} && {again} --word "{shortened(network["word"])}"'
 
     return f"""# Hall of refutations
 
 Networks that look right and are not, each with the shortest wrong string that was found. Every one is right on all test
 strings of the lengths that it was trained on, and of much longer ones.
 
-{table(["network", "verdict", "task", "right on all test strings", "wrong after", "the string"], rows())}
-See one again:
+{table(["network", "verdict", "task", "right on all test strings", "wrong after", "the string", ""], rows())}
+Copy one out, and have it read its string again:
 
 ```sh
-lengthwise zoo parity-lstm-refuted
-lengthwise certify parity-lstm-refuted --task parity --word "1 0:45"
+{chr(10).join(commands())}
 ```
 """
 

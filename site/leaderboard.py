@@ -142,8 +142,8 @@ def page() -> str:
         rows.sort(key=lambda row: (-_share(row, "proved"), -everywhere(row) / len(row["seeds"]), row["model"]["name"]))
         lines = [
             f"## {task}\n",
-            "| model | right everywhere | farthest | verdicts | trained on | date |",
-            "|---" * 6 + "|",
+            "| model | right everywhere | farthest | verdicts | trained on | date | row |",
+            "|---" * 7 + "|",
         ]
         tables += [*lines, *map(_line, rows), ""]
     return f"""# Leaderboard
@@ -152,9 +152,9 @@ How often training finds the rule: seeds that are right on every test string of 
 length up to which all strings were right (of the worst and of the best seed), and what `certify` decided of each seed,
 as training left it. "Farthest" ends where the tests end; ✓ holds at every length.
 
-A row is a file of `leaderboard/` and names the whole experiment. `python site/leaderboard.py check leaderboard/FILE`
-trains a seed of it again and compares; `python site/leaderboard.py add RUNS` writes rows of your runs, for a pull
-request.
+A row is a file of `leaderboard/`, named TASK-MODEL-ROW.json, and names the whole experiment. `python
+site/leaderboard.py check leaderboard/FILE` trains a seed of it again and compares; `python site/leaderboard.py add
+RUNS` writes rows of your runs, for a pull request.
 
 {chr(10).join(tables)}"""
 
@@ -176,7 +176,8 @@ def _line(row: Mapping[str, Any]) -> str:
     )
     far = f"{min(ends):,}" if min(ends) == max(ends) else f"{min(ends):,}–{max(ends):,}"
     cells = [" ".join([f"`{row['model']['name']}`", *ways, f"({steady})"]), f"{everywhere(row)} of {seeds}", far]
-    return "| " + " | ".join([*cells, verdicts, f"1–{row['train_length']}", row["made"]["date"]]) + " |"
+    first = next(iter(row["seeds"].values()))["hash"][:8]
+    return "| " + " | ".join([*cells, verdicts, f"1–{row['train_length']}", row["made"]["date"], f"`{first}`"]) + " |"
 
 
 def write(rows: Mapping[str, Any], folder: Path) -> None:

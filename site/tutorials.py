@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -22,7 +23,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent / "tutorials"
+from lengthwise.files import write_atomically
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "site" / "tutorials"
 NAMES = ["own-task", "own-model", "refutation", "learned-to-proved", "language-model", "sweep"]
 """In the order of the menu."""
 DARK = "@media (prefers-color-scheme: dark) {"
@@ -56,6 +60,18 @@ def run(file: Path) -> list[Cell]:
             cell = {**cell, "text": said.getvalue() + shown, "html": html}
         done.append(cell)
     return done
+
+
+def remembered(name: str) -> list[Cell]:
+    """What `executed` gives, run again once the tutorial, this file or the library has changed."""
+    sources = [FOLDER / f"{name}.py", Path(__file__), *sorted((ROOT / "src").rglob("*.py"))]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
+    kept = ROOT / "build" / "tutorials" / f"{name}-{digest[:16]}.json"
+    if not kept.exists():
+        done = executed(name)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(kept, json.dumps(done).encode())
+    return json.loads(kept.read_text(encoding="utf-8"))
 
 
 def executed(name: str) -> list[Cell]:
@@ -108,10 +124,10 @@ def notebook(done: Sequence[Cell]) -> dict[str, Any]:
 
 
 def write(pages: Path, files: Path) -> None:
-    """Runs all tutorials, two at a time: their pages, and beside these their files to download."""
+    """Runs the tutorials, two at a time: their pages, and beside these their files to download."""
     files.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(2) as pool:
-        for name, done in zip(NAMES, pool.map(executed, NAMES), strict=True):
+        for name, done in zip(NAMES, pool.map(remembered, NAMES), strict=True):
             (pages / f"tutorial-{name}.md").write_text(page(name, done), encoding="utf-8")
             (files / f"{name}.py").write_text((FOLDER / f"{name}.py").read_text(encoding="utf-8"), encoding="utf-8")
             (files / f"{name}.ipynb").write_text(json.dumps(notebook(done), indent=1) + "\n", encoding="utf-8")

@@ -22,11 +22,11 @@ const pause = () => new Promise((resume) => setTimeout(resume));
 export function show(place, proof) {
   const claim = proof.claim;
   let tensors = decoded(proof), network = opened(proof, tensors);
-  let where = network.places(proof, network);
+  let where = proof.proof ? network.places(proof, network) : null;  // a refuted network has no sets
 
   const between = claim.symbols.some((name) => name.length > 1) ? " " : "";  // names of more than one letter
   const letters = (text) => (between ? text.split(/\s+/).filter(Boolean) : [...text.replaceAll(" ", "")]);
-  const example = [...claim.symbols.slice(0, 2).reverse(), ...claim.symbols].join(between);
+  const example = (proof.word?.map((symbol) => claim.symbols[symbol]) ?? [...claim.symbols.slice(0, 2).reverse(), ...claim.symbols]).join(between);
 
   const told = element("div", { role: "status" });
   const typed = element("input", { type: "text", value: example, "aria-label": "A string", oninput: read });
@@ -42,12 +42,12 @@ export function show(place, proof) {
       state = claim.delta[state][symbol];
       const x = network.logits(h), said = largest(x), right = claim.answers[state];
       const sign = said === right ? element("span", { class: "proved" }, `✓ ${said}`) : element("span", { class: "refuted" }, `✗ ${said}, not ${right}`);
-      const cells = [number(at + 1), claim.symbols[symbol], `state ${state}`, where(h, state), sign, ahead(x, right).toFixed(2)];
+      const cells = [number(at + 1), claim.symbols[symbol], `state ${state}`, ...(where ? [where(h, state)] : []), sign, ahead(x, right).toFixed(2)];
       return element("tr", {}, ...cells.map((cell) => element("td", {}, cell)));
     });
-    const head = ["", "reads", "machine", "network's state", "says", "margin"].map((name) => element("th", {}, name));
+    const head = ["", "reads", "machine", ...(where ? ["network's state"] : []), "says", "margin"].map((name) => element("th", {}, name));
     const hidden = rows.length > SHOWN ? [`The last ${SHOWN} of ${number(rows.length)} steps.`] : [];
-    const levels = where.levels && word.length && word.length <= WIDEST_TREE ? [tree(where.levels(word), word)] : [];
+    const levels = where?.levels && word.length && word.length <= WIDEST_TREE ? [tree(where.levels(word), word)] : [];
     told.replaceChildren(...levels, ...hidden, element("table", { class: "table" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows.slice(-SHOWN))));
   }
 
@@ -159,7 +159,7 @@ export function show(place, proof) {
   place.replaceChildren(
     element("h2", {}, "Type a string"), typed, told,
     element("h2", {}, "Read a long one"), slider, long, plot,
-    element("h2", {}, "Check the proof"), start, broken, changed, verdict, ticks,
+    ...(proof.proof ? [element("h2", {}, "Check the proof"), start, broken, changed, verdict, ticks] : []),
   );
   named();
   read();
