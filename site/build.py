@@ -59,6 +59,8 @@ PARTS = {
 """The pages in the order of the menu."""
 KINDS = ("recurrence-boxes", "cascade", "tree-codes", "tree-boxes")
 """The proofs that the checker in JavaScript knows."""
+MODULES = ("bounds", "affine", "sha256", "recurrence", "automaton", "tree", "check", "page")
+"""Those of `proof/`, each after what it imports."""
 LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*|results/[^)#]*)(#[^)]*)?\)")
 
 
@@ -211,7 +213,7 @@ condition of the proof. [What it says and assumes](proofs.md).
 
 def in_html(data: dict[str, Any]) -> str:
     """The part of a page on which a network is read: its data, and all modules."""
-    script = in_one(iter(["bounds", "affine", "sha256", "recurrence", "automaton", "tree", "check", "page"]))
+    script = in_one(iter(MODULES))
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     return f"""```{{raw}} html
 <div id="proof">This page needs JavaScript.</div>

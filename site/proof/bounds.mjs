@@ -7,7 +7,8 @@
 export const U = 2 ** -24;
 export const LEAST = 2 ** -100;
 export const EPS = 2 ** -52;
-export const EXP = 64 * U, LAYER_NORM = 1e-5;
+export const EXP = 64 * U;
+export const LAYER_NORM = 1e-5;
 const NEAR_TANH = 32 * U;
 export const up = (x) => x + Math.abs(x) * EPS + Number.MIN_VALUE;
 export const down = (x) => x - Math.abs(x) * EPS - Number.MIN_VALUE;

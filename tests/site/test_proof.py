@@ -102,6 +102,19 @@ def test_it_rejects_what_python_rejects(build):  # noqa: F811
     assert [name for (name, *_), verdict in zip(changes, others, strict=True) if "why" not in verdict] == []
 
 
+def test_the_script_of_a_page_checks_as_its_modules_do(build):  # noqa: F811
+    folder = network_folder("parity-regular-gpt")
+    proof = build.proof_of(read_json(folder / "certificate.json"), read_model(folder)[1])
+    script = f"""{build.in_one(iter(build.MODULES))}
+const proof = {json.dumps(proof)}, conditions = module_check.check(proof), network = module_check.opened(proof);
+let each = conditions.next();
+while (!each.done) each = conditions.next();
+console.log(JSON.stringify([each.value.conditions, module_check.answer(network, [0, 1, 1, 1])]));
+"""
+    done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, timeout=300, check=True)
+    assert json.loads(done.stdout) == [132, 1]
+
+
 def tampered(certificate, weights):
     """Certificates of other machines, of other sets and of other weights, with these weights."""
     claim, proof = certificate["claim"], certificate["proof"]
@@ -308,6 +321,7 @@ def test_the_page_proves_and_a_broken_weight_does_not(site):  # noqa: F811
         for name, shown in (
             ("d-2-automaton", "PROVED: 10,370"),
             ("parity-regular-gpt-compiled", "PROVED: 14 conditions"),
+            ("parity-regular-gpt", "PROVED: 132 conditions"),
         ):
             tab.goto((site / f"proof-{name}.html").as_uri())
             tab.click("text=Check the proof >> nth=-1")
@@ -316,5 +330,10 @@ def test_the_page_proves_and_a_broken_weight_does_not(site):  # noqa: F811
             tab.wait_for_selector("text=not proved")
         tab.fill("#proof input[type=text]", "1011010")
         assert tab.locator("#proof .tree .level").count() == 4
+        tab.click("text=Read 10,000 random symbols")
+        tab.wait_for_selector("#proof .margins")
+        tab.goto((site / "refuted-parity-lstm-refuted.html").as_uri())
+        assert tab.locator("#proof table .refuted").inner_text() == "✗ 0, not 1"  # after the last of 46 symbols alone
+        assert tab.locator("text=Check the proof").count() == 0
         assert problems == []
         chromium.close()
