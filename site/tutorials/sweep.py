@@ -42,4 +42,5 @@ for choice in lab.choose(runs, ["training.lr"]):
 # lengthwise bench … --launch 'slurm cluster=local'      # try here what would be sent
 # ```
 #
-# [Past one machine](clusters.md) has the rest: nodes that die, time limits, several GPUs for one run, Optuna.
+# [Past one machine](clusters.md) has the rest: nodes that die, time limits, what a run takes. One run on several
+# GPUs is [another page](several-devices.md), and so is [Optuna's search](searching.md).
