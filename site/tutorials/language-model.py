@@ -1,6 +1,8 @@
 # %% [markdown]
 # # A language model beyond its length
 #
+# For whoever trains a language model on short texts and will have it read long ones.
+#
 # Two small Transformers that differ in how they know where a token is, trained on texts of 16 tokens and tested
 # on texts of up to 256. The corpus is the source of one module of Python; any files, folders or `hf:NAME` will
 # do.

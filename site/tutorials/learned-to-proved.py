@@ -1,6 +1,8 @@
 # %% [markdown]
 # # From learned to proved
 #
+# For whoever wants to train a network that can be proved as it was learned.
+#
 # An RNN trained as usual may be right on every test string and still add up small errors; then no proof closes.
 # What a proof needs is that errors fade, and training can ask for that with strings and answers alone:
 # `training.steady` adds noise to the state after every token, and a penalty on how much of an error a step

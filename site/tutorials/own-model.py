@@ -1,6 +1,8 @@
 # %% [markdown]
 # # Your own model, or one of Hugging Face
 #
+# For whoever has a model: a module of their own, or one of Hugging Face.
+#
 # A model is any `nn.Module` from (batch, length) tokens to (batch, length, vocabulary) logits. This one mixes
 # tokens by a running mean, which forgets their order.
 

@@ -1,6 +1,8 @@
 # %% [markdown]
 # # A task of your own
 #
+# For whoever has a task that no regular expression says.
+#
 # A task draws strings and knows the exact answer to each. This one asks whether a word is the same backwards:
 # no finite machine knows that at every length, so it is a class rather than a regular expression.
 

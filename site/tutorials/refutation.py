@@ -1,6 +1,8 @@
 # %% [markdown]
 # # Certify, and read a refutation
 #
+# For whoever wants to know whether a network is right at every length, and if not, why.
+#
 # This LSTM of the zoo learned parity from strings of at most 40 bits, and is right on every test string, of up
 # to 4,000 bits. Is it right at every length?
 

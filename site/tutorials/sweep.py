@@ -1,6 +1,8 @@
 # %% [markdown]
 # # A sweep on a cluster
 #
+# For whoever has many runs, and more than one machine.
+#
 # Runs are experiments with a hash, and records are directories that one process holds at a time. So the
 # simplest cluster is the same call on every machine, with one directory that all of them see: they share the
 # work, and each ends with all runs. Here two processes stand for two machines.

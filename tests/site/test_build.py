@@ -108,7 +108,7 @@ def site(tmp_path_factory):
     pytest.importorskip("pydata_sphinx_theme")
     out = tmp_path_factory.mktemp("site") / "html"
     done = subprocess.run(
-        [sys.executable, ROOT / "site" / "build.py", out], capture_output=True, text=True, timeout=300
+        [sys.executable, ROOT / "site" / "build.py", out], capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return out
