@@ -42,8 +42,8 @@ class Later:
             raise AttributeError(name)
         return getattr(self._loaded(), name)
 
-    def __call__(self, *given: Any, **fields: Any) -> Any:
-        return self._loaded()(*given, **fields)
+    def __call__(self, *args: Any, **fields: Any) -> Any:
+        return self._loaded()(*args, **fields)
 
 
 def announce() -> None:

@@ -25,8 +25,8 @@ class Error(Exception):
 
     def __str__(self) -> str:
         """The message; of one that quotes something endless, its beginning and its end."""
-        said = super().__str__()
-        return said if len(said) <= LONGEST else f"{said[: LONGEST // 2]} […] {said[-LONGEST // 3 :]}"
+        message = super().__str__()
+        return message if len(message) <= LONGEST else f"{message[: LONGEST // 2]} […] {message[-LONGEST // 3 :]}"
 
 
 def in_words(value: object) -> str:

@@ -207,12 +207,12 @@ def check_regular(path: Path, missing: str = IN_ORDER) -> int:
     Every read of a file that a caller names goes through here.
     """
     with naming(path, missing):
-        found = path.stat()
-        if stat.S_ISDIR(found.st_mode):
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise RecordError(f"{path}: is a device, a pipe or a socket. Only regular files are read: put one there.")
-    return found.st_size
+    return status.st_size
 
 
 def open_file(path: Path, missing: str = IN_ORDER) -> BinaryIO:

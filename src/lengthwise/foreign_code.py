@@ -33,9 +33,9 @@ def blaming(name: str, doing: str, kind: type[Error] = Error) -> Iterator[None]:
         # Others wait for these: a batch that did not fit the memory is read in smaller parts.
         if type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error):
             raise
-        said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        message = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         raised = "sys.exit" if isinstance(error, SystemExit) else type(error).__name__
-        raise kind(f"{name}: {doing}: {raised}{place(error)}{': ' if said else ''}{said}") from error
+        raise kind(f"{name}: {doing}: {raised}{place(error)}{': ' if message else ''}{message}") from error
 
 
 def place(error: BaseException) -> str:

@@ -40,14 +40,14 @@ class Limit:
 
     @property
     def most(self) -> int:
-        said = os.environ.get(self.variable, str(self.usual))
-        if not (said.isascii() and said.isdecimal() and len(said) < 20):
-            raise Error(f"{self.variable} must be a whole number, got {said!r}. Unset it to have {self.usual}.")
-        return int(said)
+        value = os.environ.get(self.variable, str(self.usual))
+        if not (value.isascii() and value.isdecimal() and len(value) < 20):
+            raise Error(f"{self.variable} must be a whole number, got {value!r}. Unset it to have {self.usual}.")
+        return int(value)
 
     def check(self, count: int, owner: str) -> None:
         if count > self.most:
-            raise self.exceeded(owner, shown(count))
+            raise self.exceeded(owner, in_figures(count))
 
     def exceeded(self, owner: str, got: str = "more") -> TooLarge:
         return TooLarge(f"{owner}: at most {self.most:,} {self.things}, got {got}. {self.remedy}")
@@ -235,10 +235,10 @@ def amount(size: int) -> str:
     return f"{size / 10**6:.0f} MB"
 
 
-def shown(count: int) -> str:
+def in_figures(count: int) -> str:
     """A number that may have thousands of digits, or a tensor's worth of text.
 
-    >>> shown(10**11), shown(10**5000)
+    >>> in_figures(10**11), in_figures(10**5000)
     ('100,000,000,000', 'a number of more than 30 digits')
     """
     return f"{count:,}" if count < 10**30 else "a number of more than 30 digits"

@@ -153,10 +153,10 @@ class Option:
 
     def to_json(self) -> dict[str, Any]:
         """All there is to say of it; without a "default" it must be given."""
-        said = {"name": self.name, "type": self.expected, "required": self.required, "line": self.line}
-        said |= {"choices": list(self.choices), "low": getattr(self.bounds, "low", None)}
-        said |= {"high": getattr(self.bounds, "high", None)}
-        return said if self.required else {**said, "default": self.default}
+        record = {"name": self.name, "type": self.expected, "required": self.required, "line": self.line}
+        record |= {"choices": list(self.choices), "low": getattr(self.bounds, "low", None)}
+        record |= {"high": getattr(self.bounds, "high", None)}
+        return record if self.required else {**record, "default": self.default}
 
 
 Schema = Mapping[str, Option]
@@ -212,7 +212,7 @@ def schema(target: Any, *, without: Collection[str] = (), keyword_only: bool = F
     return known
 
 
-def take(known: Schema, given: Mapping[str, Any], owner: str, prefix: str | None = None) -> dict[str, Any]:
+def take(known: Schema, values: Mapping[str, Any], owner: str, prefix: str | None = None) -> dict[str, Any]:
     """What was given, checked and as the right types; nothing is filled in.
 
     For the errors `owner` is whose options they are, and `prefix` what stands before their names in `--set`, if any.
@@ -221,17 +221,17 @@ def take(known: Schema, given: Mapping[str, Any], owner: str, prefix: str | None
     {'width': 32}
     """
     before = prefix or ""
-    check_names(known, given, owner, before)
-    if missing := [name for name, option in known.items() if option.required and name not in given]:
+    check_names(known, values, owner, before)
+    if missing := [name for name, option in known.items() if option.required and name not in values]:
         add = "" if prefix is None else "--set "
         raise Error(f"{owner} needs {' and '.join(missing)}. Add {' '.join(f'{add}{before}{m}=…' for m in missing)}.")
     label = before if owner == before.removesuffix(".") else f"{owner}: "
-    return {name: known[name].read(value, f"{label}{name}") for name, value in given.items()}
+    return {name: known[name].read(value, f"{label}{name}") for name, value in values.items()}
 
 
-def check_names(known: Collection[str], given: Collection[str], owner: str, before: str = "") -> None:
+def check_names(known: Collection[str], names: Collection[str], owner: str, before: str = "") -> None:
     """Raises for the first name that is none of the known ones."""
-    for name in given:
+    for name in names:
         if name not in known:
             if not known:
                 raise Error(f"{owner} takes no settings, got {before}{name}. Leave it out.")

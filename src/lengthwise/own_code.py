@@ -111,14 +111,14 @@ def load(name: str, base: type | tuple[type, ...], source: str | None = None) ->
         return _asked[name, source]
     place = name.rpartition(":")[0]
     # A file is read anew, in case it was edited; a module is what Python has imported.
-    given = None if place.endswith(".py") else _given.get(name)
-    verify = source is not None and (name, source) not in _allowed and not given and place not in sys.modules
+    known = None if place.endswith(".py") else _given.get(name)
+    verify = source is not None and (name, source) not in _allowed and not known and place not in sys.modules
     if verify:
         if not unchanged(name, source or ""):
             raise _changed(name)
         # Where a file only passes the class on, the one that defines it is what was compared.
         (name, _) = _defining(name) or (name, None)
-    kind = given or _imported(name, base, source if verify else None)
+    kind = known or _imported(name, base, source if verify else None)
     if digest(kind) != source and source:
         raise _changed(name)
     return kind
@@ -186,8 +186,8 @@ def _from_source(kind: type) -> bool:
 
 def find_file(name: str) -> Path | None:
     """Where the class of a name is defined, found without running any of it; None where that cannot be seen."""
-    found = _defining(name)
-    return found[1] if found else None
+    definition = _defining(name)
+    return definition[1] if definition else None
 
 
 def _defining(name: str, steps: int = 8) -> tuple[str, Path] | None:

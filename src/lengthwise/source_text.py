@@ -55,11 +55,11 @@ def is_written_in(text: bytes, file: Path, kind: type) -> bool:
     return _alike(list(values.values()), [vars(kind).get(name) for name in values])
 
 
-def _alike(written: Sequence[ast.expr | None], found: Sequence[Any]) -> bool:
+def _alike(written: Sequence[ast.expr | None], values: Sequence[Any]) -> bool:
     """Whether the constants among written expressions are the values found."""
-    if len(written) != len(found):
+    if len(written) != len(values):
         return False
-    for node, value in zip(written, found, strict=True):
+    for node, value in zip(written, values, strict=True):
         try:
             constant = ast.literal_eval(node) if node else None
         except (ValueError, TypeError):

@@ -16,8 +16,8 @@ from lengthwise import lab, own_code, tasks, theory
 from lengthwise.cli import certify as verb
 from lengthwise.cli import console, main, work
 from lengthwise.verify import Proved
-from lengthwise.verify.kept import EXTRACTED, extracted_of, kept
 from lengthwise.verify.subject import subject_of
+from lengthwise.verify.verdict_files import EXTRACTED, extracted_of, recorded_verdict
 
 from .tiny import TINY, bench
 
@@ -70,7 +70,7 @@ def test_json_is_alone_on_stdout(run, capsys):
     assert found["verdict"] == "refuted"
     assert found["made"] == "learned"
     assert found["search"]["strings"] >= 1
-    assert kept(lab.load(run)[0]).verdict.to_json() == {
+    assert recorded_verdict(lab.load(run)[0]).verdict.to_json() == {
         name: found[name] for name in ("verdict", "word", "said", "right")
     }
     assert found["command"].startswith("lengthwise certify ")
@@ -87,7 +87,7 @@ def test_the_page_has_a_picture_of_what_was_proved(run, tmp_path, capsys, monkey
     assert main(["certify", str(place), "--budget", "30", "--no-picture", "--word", "1"]) == 0
     subject = subject_of("certify", model, tasks.get("parity"))
     for budget, verdict, there in ((5, PROVED, False), (30, PROVED, True)):
-        verb.keep_picture(lab.load(place)[0], subject, verdict, budget, "last")
+        verb.extract_for_page(lab.load(place)[0], subject, verdict, budget, "last")
         assert (kept_of() is not None) is there
     assert kept_of()["said"].startswith("an algebra of 2 elements")
     html = tmp_path / "page.html"
@@ -97,7 +97,7 @@ def test_the_page_has_a_picture_of_what_was_proved(run, tmp_path, capsys, monkey
 
 def test_certify_keeps_a_picture_unless_it_shall_not(run, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(verb, "keep_picture", lambda run, *rest: asked.append(run.path))
+    monkeypatch.setattr(verb, "extract_for_page", lambda run, *rest: asked.append(run.path))
     assert main(["certify", str(run), "--budget", "30", "--no-picture"]) == 1
     assert not asked
     assert main(["certify", str(run), "--budget", "30"]) == 1
@@ -169,16 +169,17 @@ def test_a_check_refuses_what_it_would_ignore(option, tmp_path, capsys):
 
 
 def test_a_check_against_a_task_compares_symbols_and_answers():
-    from lengthwise.verify.checker.claimed import Claim, difference
+    from lengthwise.verify.checker.claim import StatedClaim, difference
     from lengthwise.verify.claim import claim_of
 
     parity, other = (claim_of(tasks.get(name)).to_json() for name in ("parity", "tomita-5"))
     swapped = {**parity, "delta": parity["delta"][::-1], "start": 1, "answers": parity["answers"][::-1]}
     swapped["delta"] = [[1 - q for q in row] for row in swapped["delta"]]
-    assert difference(Claim(parity), Claim(swapped)) is None  # the same, its states in another order
-    assert "after the word" in difference(Claim(parity), Claim({**parity, "answers": parity["answers"][::-1]}))
-    assert "symbols" in difference(Claim(parity), Claim({**parity, "symbols": ["a", "b"]}))
-    assert difference(Claim(parity), Claim(other)) is not None
+    assert difference(StatedClaim(parity), StatedClaim(swapped)) is None  # the same, its states in another order
+    wrong = {**parity, "answers": parity["answers"][::-1]}
+    assert "after the word" in difference(StatedClaim(parity), StatedClaim(wrong))
+    assert "symbols" in difference(StatedClaim(parity), StatedClaim({**parity, "symbols": ["a", "b"]}))
+    assert difference(StatedClaim(parity), StatedClaim(other)) is not None
 
 
 def test_a_file_that_is_no_certificate_is_named(run, tmp_path, capsys):
@@ -195,11 +196,11 @@ def test_a_copy_that_was_not_taught_to_the_end_says_so(run, capsys):
     from types import SimpleNamespace
 
     from lengthwise.verify import Unknown
-    from lengthwise.verify.certification import Outcome
+    from lengthwise.verify.certification import Decision
 
     search: Any = SimpleNamespace(stopped=None, seen=None, predicted=None)
     for cut_short, told in ((8.2, True), (None, False)):
-        verb._say(Outcome(Unknown("a box is too wide"), search, "consolidated", cut_short), cast(Any, None), None)
+        verb._say(Decision(Unknown("a box is too wide"), search, "consolidated", cut_short), cast(Any, None), None)
         assert ("The copy was taught for 8 s, all that --budget gave it" in capsys.readouterr().out) is told
 
 

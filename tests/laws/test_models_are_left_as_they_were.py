@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from lengthwise import Error, evaluate, insight, models, tasks, theory, verify
-from lengthwise.verify.consolidate.compiling import taught_codes
+from lengthwise.verify.consolidate.compiling import teach_codes
 
 PARITY = tasks.get("parity")
 BOXES = tasks.get("boxes", boxes=2, objects=7)
@@ -74,7 +74,7 @@ def refused_and_then_taught(model):
     """It has learned nothing, so it is refused; what would teach it is called all the same."""
     with pytest.raises(Error, match="cannot be consolidated"):
         verify.consolidate_run(model, PARITY, seconds=0.2)
-    taught_codes(model.inner, verify.claim_of(PARITY), seconds=0.2)
+    teach_codes(model.inner, verify.claim_of(PARITY), seconds=0.2)
 
 
 TEXT = torch.randint(2, (64,), generator=torch.Generator().manual_seed(0))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lengthwise.lab.experiment import Experiment, LengthTests, ModelSpec, Objective, TaskSpec, TextSpec
+from lengthwise.lab.experiment import Experiment, LengthTests, ModelSpec, ObjectiveSpec, TaskSpec, TextSpec
 from lengthwise.train.settings import Training
 
 LENGTHS = (*range(1, 41), *range(41, 501, 20), 1000, 2000, 4000)
@@ -93,7 +93,7 @@ def make_on_text(conversions: list | None = None, seed: int = 0) -> FakeRun:
         Training.of(steps=300),
         LengthTests((32,)),
         seed,
-        Objective("next-token"),
+        ObjectiveSpec("next-token"),
     )
     points = {"before": {"step": 0, "perplexity": 23.75}, "last": {"step": 300, "perplexity": 20.5 + seed}}
     result = {key: value for key, value in like.result.items() if key not in ("samples", "baseline")}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lengthwise.report import html_page
-from lengthwise.report.contents import Report
+from lengthwise.report.contents import Content
 
 
 def page(runs, panels=(), *, own_text_panels=True, sweep=(), command="", **about):
-    made = Report.of(runs, panels, own_text_panels=own_text_panels, sweep=sweep, command=command)
+    made = Content.of(runs, panels, own_text_panels=own_text_panels, sweep=sweep, command=command)
     return html_page.page(made, **about)

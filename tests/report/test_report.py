@@ -12,7 +12,7 @@ from rich.console import Console
 
 from lengthwise import Error, report
 from lengthwise.lab.experiment import TaskSpec
-from lengthwise.report.contents import Report
+from lengthwise.report.contents import Content
 from lengthwise.report.provenance import how_it_was_run
 from lengthwise.report.section_panel import band, curve, learning_curves, lengths_by_point
 from lengthwise.report.sections import group_runs
@@ -160,7 +160,7 @@ def test_many_lengths_are_drawn_together(make_run):
 
 
 def test_settings_are_written_as_they_are(runs):
-    text = how_it_was_run(Report.of(runs)).html
+    text = how_it_was_run(Content.of(runs)).html
     for name, value in [("training.lengths", "1, 40"), ("training.clip", "1.0"), ("training.patience", "none")]:
         assert f"<dt>{name}</dt><dd>{value}</dd>" in text
 
@@ -230,17 +230,17 @@ def test_runs_made_by_other_code_are_named(make_run):
     assert page(runs).count(f'<p class="note">{note}</p>') == 1
     old = make_run("rnn")
     old.result["machine"]["lengthwise"] = "0.0.9"
-    two = Report.of([runs[0], old, make_run("lstm", task=TaskSpec("modular-sum", {"modulus": 3}))]).code_note
+    two = Content.of([runs[0], old, make_run("lstm", task=TaskSpec("modular-sum", {"modulus": 3}))]).code_note
     assert "1 run (parity, rnn, seed 0) by lengthwise 0.0.9" in two
-    changed = Report.of([runs[0], made_by(make_run("rnn"), commit="1a2b3c4d5e", clean=False)]).code_note
+    changed = Content.of([runs[0], made_by(make_run("rnn"), commit="1a2b3c4d5e", clean=False)]).code_note
     assert changed, "a checkout with changes is other code than the same commit without"
 
 
 def test_what_a_record_leaves_open_is_no_other_code(runs, make_run):
     """Older records have no commit, and an installed library has none."""
-    assert Report.of(runs).code_note == ""
+    assert Content.of(runs).code_note == ""
     known = [made_by(make_run("gru"), commit="1a2b3c4d5e", clean=True), made_by(make_run("rnn"))]
-    assert Report.of([*runs, *known]).code_note == ""
+    assert Content.of([*runs, *known]).code_note == ""
     assert "same code" not in text([*runs, *known]) + page([*runs, *known])
 
 

@@ -16,12 +16,20 @@ from lengthwise.report.machine_diagram import machine_diagram
 from lengthwise.report.sections import group_runs
 from lengthwise.report.verdicts import extracted_of_section
 from lengthwise.verify import certificate as certificates
-from lengthwise.verify import kept as kept_module
+from lengthwise.verify import verdict_files
 from lengthwise.verify.checker import Rejected, seal
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.falsification.reading import Reader
-from lengthwise.verify.kept import EXTRACTED, FILE, extracted_of, keep, keep_extracted, keep_picture, kept
 from lengthwise.verify.prove.boxes import prove_tree_boxes
+from lengthwise.verify.verdict_files import (
+    EXTRACTED,
+    FILE,
+    extract_for_page,
+    extracted_of,
+    keep,
+    keep_extracted,
+    recorded_verdict,
+)
 
 from .pages import page
 
@@ -46,7 +54,7 @@ def PROVED(proof):
 @pytest.fixture
 def run(make_run, tmp_path, proof, monkeypatch):
     """Of a record that says another model than lies there, as tests may: its config is tried apart."""
-    monkeypatch.setattr(kept_module, "config_is", lambda run, config: True)
+    monkeypatch.setattr(verdict_files, "config_is", lambda run, config: True)
     made = make_run("regular-gpt", 0)
     save_file(certificates.weights(proof[0]), tmp_path / "model.safetensors")
     return replace(made, path=tmp_path, result={**made.result, "files": {"model.safetensors": "aa"}})
@@ -58,27 +66,28 @@ def resealed(certificate, **changes):
 
 
 def test_it_is_kept_and_read(run, PROVED):
-    assert kept(run) is None
+    assert recorded_verdict(run) is None
     keep(run, REFUTED, CLAIM)
-    assert kept(run).verdict == REFUTED
+    assert recorded_verdict(run).verdict == REFUTED
     keep(run, PROVED, CLAIM, "best")
-    assert (kept(run).verdict, kept(run).checkpoint, kept(run).claim) == (PROVED, "best", CLAIM)
+    record = recorded_verdict(run)
+    assert (record.verdict, record.checkpoint, record.claim) == (PROVED, "best", CLAIM)
 
 
 def test_what_was_decided_stays_where_a_later_search_knows_nothing(run, PROVED):
     keep(run, verify.Unknown("no time"), CLAIM)
-    assert isinstance(kept(run).verdict, verify.Unknown)
+    assert isinstance(recorded_verdict(run).verdict, verify.Unknown)
     keep(run, PROVED, CLAIM)
     keep(run, verify.Unknown("no time"), CLAIM)
-    assert kept(run).verdict == PROVED
+    assert recorded_verdict(run).verdict == PROVED
     keep(run, verify.Unknown("no time"), CLAIM, "best")
-    assert isinstance(kept(run).verdict, verify.Unknown)
+    assert isinstance(recorded_verdict(run).verdict, verify.Unknown)
 
 
 def test_other_weights_leave_it_aside(run, PROVED):
     keep(run, PROVED, CLAIM)
     other = replace(run, result={**run.result, "files": {"model.safetensors": "bb"}})
-    assert kept(other) is None
+    assert recorded_verdict(other) is None
     assert "PROVED" not in str(report.table([other])) + page([other])
 
 
@@ -87,10 +96,10 @@ def test_a_proof_is_not_shown_of_weights_that_were_changed(run, PROVED):
     keep(run, PROVED, CLAIM)
     assert "PROVED" in str(report.table([run]))
     save_file(nudged(run), run.path / "model.safetensors")
-    assert kept(run) is None
+    assert recorded_verdict(run) is None
     assert "PROVED" not in str(report.table([run]))
     (run.path / "model.safetensors").unlink()
-    assert kept(run) is None
+    assert recorded_verdict(run) is None
 
 
 def nudged(run):
@@ -118,7 +127,7 @@ FORGERIES = {
 def test_a_forged_verdict_puts_no_proof_anywhere(run, PROVED, forged):
     """However well its seal fits: the checker has the word."""
     keep(run, verify.Proved(forged(PROVED.certificate)), CLAIM)
-    assert kept(run) is None or not kept(run).checked
+    assert recorded_verdict(run) is None or not recorded_verdict(run).checked
     assert "PROVED" not in str(report.table([run])) + page([run]) + json.dumps(report.data([run]))
 
 
@@ -126,16 +135,16 @@ def test_a_proof_about_another_config_than_the_run_s_is_left_aside(run, PROVED, 
     def another(run, config):
         raise Rejected("embedding_scale differ")
 
-    monkeypatch.setattr(kept_module, "config_is", another)
+    monkeypatch.setattr(verdict_files, "config_is", another)
     keep(run, PROVED, CLAIM)
-    assert kept(run) is None
+    assert recorded_verdict(run) is None
 
 
 def test_a_machine_that_says_the_same_is_the_same_claim(run, PROVED):
     """As that of a task with more states than the smallest, about which the certificate is."""
     twice = [[0, 3], [3, 0], [2, 1], [1, 2]]
     keep(run, PROVED, {**CLAIM, "delta": twice, "answers": [0, 1, 0, 1], "asked": [1] * 4})
-    assert kept(run).verdict == PROVED
+    assert recorded_verdict(run).verdict == PROVED
 
 
 @pytest.mark.parametrize("verdict", ["proved", "refuted"])
@@ -143,17 +152,17 @@ def test_a_verdict_about_another_machine_than_the_task_s_is_left_aside(run, PROV
     other = {**CLAIM, "answers": [1, 0]}
     certificate = resealed(PROVED.certificate, claim=other)
     keep(run, verify.Proved(certificate) if verdict == "proved" else REFUTED, other)
-    assert kept(run) is None
+    assert recorded_verdict(run) is None
 
 
 @pytest.mark.parametrize("name", ["elements", "boxes", "codes", "centres", "sets", "pairs", "states"])
 def test_a_page_waits_for_no_proof_of_very_many_parts(run, PROVED, name, monkeypatch):
     """Whatever they are called."""
-    monkeypatch.setattr(kept_module, "_accepted", None)
+    monkeypatch.setattr(verdict_files, "_accepted", None)
     parts = [[0] * 5000] if name == "states" else [0] * 5000
     kind = "cascade" if name in ("pairs", "states") else "tree-boxes"
     keep(run, verify.Proved(resealed(PROVED.certificate, kind=kind, proof={"entries": [0], name: parts})), CLAIM)
-    assert not kept(run).checked
+    assert not recorded_verdict(run).checked
     assert "PROVED" not in str(report.table([run]))
 
 
@@ -172,20 +181,20 @@ def test_a_wrong_word_is_read_again_before_it_is_shown(small, monkeypatch):
     wrong = next(each for each in read.values() if each)
     right = next(word for word, each in read.items() if each is None)
     keep(small, wrong, CLAIM)
-    assert (kept(small).verdict, kept(small).checked) == (wrong, True)
+    assert (recorded_verdict(small).verdict, recorded_verdict(small).checked) == (wrong, True)
     assert "(the shortest string found)" in page([small])
     keep(small, verify.Refuted(right, 1 - sum(right) % 2, sum(right) % 2), CLAIM)
     shown = " ".join(str(report.table([small])).split())
     assert "not decided: the wrong word that was kept, of 6 tokens, is answered right" in shown
     assert "fails first" not in shown + page([small])
-    monkeypatch.setattr(kept_module, "READ", 5)
+    monkeypatch.setattr(verdict_files, "READ", 5)
     assert "(as it was kept; " in page([small])
 
 
 def test_a_proof_that_takes_long_to_check_is_shown_as_not_checked(run, PROVED, monkeypatch):
-    monkeypatch.setattr(kept_module, "QUICK", 3)  # two boxes, two at a time
+    monkeypatch.setattr(verdict_files, "QUICK", 3)  # two boxes, two at a time
     keep(run, PROVED, CLAIM)
-    assert not kept(run).checked
+    assert not recorded_verdict(run).checked
     assert "PROVED" not in str(report.table([run])) + page([run])
     assert report.data([run])["tasks"][0]["models"][0]["runs"][0]["verdict"]["verdict"] == "unchecked"
     assert "was not checked here" in " ".join(str(report.table([run])).split())
@@ -193,9 +202,9 @@ def test_a_proof_that_takes_long_to_check_is_shown_as_not_checked(run, PROVED, m
 
 def test_a_proof_at_the_best_checkpoint_is_of_its_weights(run, PROVED):
     keep(run, PROVED, CLAIM, "best")
-    assert kept(run).verdict == PROVED  # no step was better than the last
+    assert recorded_verdict(run).verdict == PROVED  # no step was better than the last
     save_file(nudged(run), run.path / "best.safetensors")
-    assert kept(run) is None
+    assert recorded_verdict(run) is None
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "{}", '{"format": 1, "weights": "aa"}', {"claim": {"delta": [[9]]}}])
@@ -204,7 +213,7 @@ def test_a_damaged_one_is_left_aside(run, PROVED, damage):
     keep(run, PROVED, CLAIM)
     content = json.loads((run.path / FILE).read_text())
     (run.path / FILE).write_text(damage if isinstance(damage, str) else json.dumps({**content, **damage}))
-    assert kept(run) is None
+    assert recorded_verdict(run) is None
 
 
 @pytest.mark.parametrize(
@@ -314,25 +323,25 @@ def test_what_somebody_changed_is_left_aside(run, extracted, damage):
 def test_a_picture_is_kept_where_it_is_soon_extracted(run, monkeypatch):
     parity = tasks.get("parity")
     model, claim = theory.exact_classifier(parity), claim_of(parity)
-    assert not keep_picture(run, model, claim, 1e-9)
+    assert not extract_for_page(run, model, claim, 1e-9)
     assert extracted_of(run) is None
-    assert keep_picture(run, model, claim, 60)
+    assert extract_for_page(run, model, claim, 60)
     assert extracted_of(run)["said"].startswith("an algebra of 2 elements")
     monkeypatch.setattr("lengthwise.verify.extraction.find_algebra", None)
-    assert keep_picture(run, model, claim, 60)  # what is there is not made again
+    assert extract_for_page(run, model, claim, 60)  # what is there is not made again
     transformer = models.build("transformer", vocab_size=2, num_outputs=2, width=8)
-    assert not keep_picture(run, transformer, claim, 60, "best")
+    assert not extract_for_page(run, transformer, claim, 60, "best")
 
 
 def test_a_picture_that_is_not_the_machine_is_not_put_beside_a_proof(run, PROVED):
     keep(run, PROVED, CLAIM)
     model = theory.exact_classifier(tasks.get("even-pairs"))
-    assert not keep_picture(run, model, claim_of(tasks.get("parity")), 60)
+    assert not extract_for_page(run, model, claim_of(tasks.get("parity")), 60)
     assert extracted_of(run) is None
 
 
 def test_a_large_table_is_not_kept(run, extracted, monkeypatch):
-    monkeypatch.setattr("lengthwise.verify.kept.LARGE", 1)
+    monkeypatch.setattr("lengthwise.verify.verdict_files.LARGE", 1)
     keep_extracted(run, extracted[0])
     assert extracted_of(run)["found"]["algebra"]["table"] == []
     assert "an algebra of 2 elements" in block(run)

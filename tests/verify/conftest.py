@@ -10,6 +10,6 @@ def family(monkeypatch):
     """Has every model proved by these methods alone, and taught so."""
 
     def of(*methods, teach=None):
-        monkeypatch.setattr(certification, "family_of", lambda model: families.Family(None, methods, teach))
+        monkeypatch.setattr(certification, "family_of", lambda model: families.ProofFamily(None, methods, teach))
 
     return of

@@ -255,7 +255,7 @@ def test_a_spoiled_model_is_consolidated(parity):
         model.head.bias += torch.tensor([30.0, 0.0])
     with pytest.raises(Error, match="has not learned the machine"):
         consolidate_run(model, tasks.get("parity"))
-    made = compiling.taught_codes(model, claim_of(tasks.get("parity")))
+    made = compiling.teach_codes(model, claim_of(tasks.get("parity")))
     assert made.made == "consolidated"
     check(made, "parity")
 

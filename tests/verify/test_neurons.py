@@ -29,7 +29,7 @@ def untrained(claim=CYCLE, **options):
 def made():
     model = untrained()
     before = copy.deepcopy(model.state_dict())
-    found = neurons.taught(model, CYCLE, 120)
+    found = neurons.teach_neurons(model, CYCLE, 120)
     assert all(torch.equal(before[name], p) for name, p in model.state_dict().items())
     return found
 
@@ -96,6 +96,6 @@ def test_the_sets_of_a_network_that_learned_nothing_are_hardly_its_own(made):
 
 
 def test_no_time_is_no_proof():
-    found = neurons.taught(untrained(), CYCLE, 0.0)
+    found = neurons.teach_neurons(untrained(), CYCLE, 0.0)
     assert isinstance(found.proof, verify.Unknown)
     assert isinstance(prove_tree_boxes(untrained(), CYCLE, 1), verify.Unknown)

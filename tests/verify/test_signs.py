@@ -20,7 +20,7 @@ from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.checker.check import in_words, seal
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.consolidate import signs
-from lengthwise.verify.consolidate.signs import Sets, Signs, taught, visited
+from lengthwise.verify.consolidate.signs import Signs, StateSets, teach_signs, visited
 from lengthwise.verify.families import family_of
 from lengthwise.verify.prove.recurrence import prove_recurrence
 from lengthwise.verify.subject import subject_of
@@ -55,7 +55,7 @@ def test_what_is_not_proved_as_it_is_is_proved_when_taught(cell, layers):
     model = blunt(cell, layers)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     assert not isinstance(prove_recurrence(model, CLAIM, 5), dict)
-    found = taught(model, CLAIM, 60)
+    found = teach_signs(model, CLAIM, 60)
     assert isinstance(found.proof, dict), found.proof
     assert found.proof["arithmetic"] == "float32"
     assert found.proof["margin"] > 4
@@ -70,7 +70,7 @@ def test_neurons_whose_signs_no_threshold_gives_take_others(cell):
     """Codes by chance: any network that is wide enough comes to have some that can be kept."""
     torch.manual_seed(1)
     model = models.build(cell, vocab_size=2, num_outputs=2, width=8).inner.eval()
-    given = Signs(model, Sets(CLAIM), torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(3)))
+    given = Signs(model, StateSets(CLAIM), torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(3)))
     assert given.teach(4.0, float("inf")) is None
     assert given.own.sum() < 8
     arguments, gates, head = given.leads()
@@ -83,7 +83,7 @@ def test_neurons_whose_signs_no_threshold_gives_take_others(cell):
 
 
 def test_sets_are_states_and_the_symbol_just_read():
-    sets = Sets(CLAIM)
+    sets = StateSets(CLAIM)
     assert sets.states == [0, 1, 1, 0], "of 0, 1, 10 and 11"
     rows = {(i, s): to for i, s, to in torch.stack([sets.froms, sets.symbols, sets.results], 1).tolist()}
     assert rows == {(4, 0): 0, (4, 1): 1, (0, 0): 0, (0, 1): 1, (1, 0): 2, (1, 1): 3, (2, 0): 2, (2, 1): 3} | {
@@ -94,7 +94,7 @@ def test_sets_are_states_and_the_symbol_just_read():
 
 def test_means_are_those_of_the_model_itself():
     model = blunt("lstm")
-    means = visited(model, Sets(CLAIM), seed=0)
+    means = visited(model, StateSets(CLAIM), seed=0)
     signs_of = torch.where(means[0] >= 0, 1, -1).tolist()
     assert signs_of == [[-1, -1], [1, -1], [1, -1], [1, 1]]
 
@@ -103,21 +103,21 @@ def test_what_cannot_be_taught_says_why(monkeypatch):
     torch.manual_seed(0)
     attention = models.build("transformer", vocab_size=2, num_outputs=2, width=8, heads=2).inner
     with pytest.raises(Error, match="the model's layers are not recurrences alone"):
-        taught(attention, CLAIM, 5)
+        teach_signs(attention, CLAIM, 5)
     narrow = models.build("rnn", vocab_size=2, num_outputs=2, width=1).inner.eval()
-    given = Signs(narrow, Sets(CLAIM), torch.ones(1, 4, 1))
+    given = Signs(narrow, StateSets(CLAIM), torch.ones(1, 4, 1))
     monkeypatch.setattr(signs, "STEPS", 100)
     assert "too narrow" in str(given.teach(4.0, float("inf")))
     assert "in the time given" in str(given.teach(4.0, 0.0))
     monkeypatch.setattr(signs, "MOST_SETS", 3)
     with pytest.raises(Error, match="the machine has 4 pairs of state and symbol, more than 3"):
-        taught(blunt("rnn"), CLAIM)
+        teach_signs(blunt("rnn"), CLAIM)
 
 
 @pytest.mark.slow
 def test_one_epsilon_from_wrong_is_not_proved():
     """After some word the head leads by 1e-6, or is wrong by as much; or one symbol is read as the other."""
-    model = taught(blunt("rnn"), CLAIM, 60).model
+    model = teach_signs(blunt("rnn"), CLAIM, 60).model
     words = torch.arange(2**12)[:, None] >> torch.arange(12) & 1
     right = words.cumsum(1) % 2
     with torch.no_grad():
@@ -135,7 +135,7 @@ def test_one_epsilon_from_wrong_is_not_proved():
 @pytest.mark.slow
 def test_no_tampering_is_accepted():
     """Numbers of the proof, of the claim or of the weights are changed, and the certificate sealed anew."""
-    found = taught(blunt("gru"), CLAIM, 60)
+    found = teach_signs(blunt("gru"), CLAIM, 60)
     made, draw = certified(found.model, found.proof), random.Random(0)
     weights = certificate.weights(found.model)
     listed = made["proof"]["sets"]
@@ -161,9 +161,9 @@ def test_no_tampering_is_accepted():
 
 
 def test_certify_teaches_recurrences_so():
-    assert family_of(blunt("rnn")).teach is taught
+    assert family_of(blunt("rnn")).teach is teach_signs
     narrow = models.build("rnn", vocab_size=2, num_outputs=2, width=1).inner.eval()
-    assert isinstance(taught(narrow, CLAIM, 0.1).proof, Unknown)
+    assert isinstance(teach_signs(narrow, CLAIM, 0.1).proof, Unknown)
 
 
 @pytest.mark.slow

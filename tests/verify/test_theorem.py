@@ -17,7 +17,7 @@ from lengthwise.files import read_json
 from lengthwise.lab.collection import network_folder, networks
 from lengthwise.verify import certificate as certificates
 from lengthwise.verify.checker import Rejected
-from lengthwise.verify.checker.claimed import Claim
+from lengthwise.verify.checker.claim import StatedClaim
 from lengthwise.verify.checker.recurrence import Recurrence, check_recurrence
 from lengthwise.verify.checker.weights import read_model
 from lengthwise.verify.claim import claim_of
@@ -162,7 +162,7 @@ def checker_accepts(content, tensors):
     """Whether the numpy checker finds the conditions to hold, whatever the digests say."""
     try:
         network = Recurrence(content["model"]["config"], dict(tensors), content["arithmetic"])
-        check_recurrence(network, Claim(content["claim"]), content["proof"])
+        check_recurrence(network, StatedClaim(content["claim"]), content["proof"])
     except Rejected:
         return False
     return True

@@ -15,7 +15,7 @@ from lengthwise.errors import Error
 from lengthwise.verify import certificate as certificates
 from lengthwise.verify.checker import Rejected
 from lengthwise.verify.checker.cascade import Cascade, check_cascade
-from lengthwise.verify.checker.claimed import Claim
+from lengthwise.verify.checker.claim import StatedClaim
 from lengthwise.verify.checker.weights import read_model
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.prove.cascade import network_of, prove_cascade
@@ -38,7 +38,7 @@ def checker_accepts(content, tensors):
     """Whether the numpy checker finds the conditions to hold, whatever the digests say."""
     try:
         network = Cascade(content["model"]["config"], dict(tensors), content["arithmetic"])
-        check_cascade(network, Claim(content["claim"]), content["proof"])
+        check_cascade(network, StatedClaim(content["claim"]), content["proof"])
     except Rejected:
         return False
     return True

@@ -15,7 +15,7 @@ from lengthwise.verify import certificate as certificates
 from lengthwise.verify import compile_machine
 from lengthwise.verify.checker import Rejected
 from lengthwise.verify.checker.check import check
-from lengthwise.verify.checker.claimed import Claim
+from lengthwise.verify.checker.claim import StatedClaim
 from lengthwise.verify.checker.tree import Tree, check_tree
 from lengthwise.verify.checker.weights import read_model
 from lengthwise.verify.prove.codes import prove_codes
@@ -40,7 +40,7 @@ def checker_accepts(content, tensors):
     """Whether the numpy checker finds the conditions to hold, whatever the digests say."""
     try:
         network = Tree(content["model"]["config"], dict(tensors), content["arithmetic"])
-        check_tree(network, Claim(content["claim"]), content["kind"], content["inference"], content["proof"])
+        check_tree(network, StatedClaim(content["claim"]), content["kind"], content["inference"], content["proof"])
     except Rejected:
         return False
     return True

@@ -51,8 +51,8 @@ class NFA:
         self.accepting = self._states("accepting", accepting)
         self.symbols = symbol_names("NFA", symbols, self.num_symbols)
 
-    def _states(self, name: str, given: Iterable[int]) -> frozenset[int]:
-        states = frozenset(whole_numbers(f"NFA: {name}", given))
+    def _states(self, name: str, numbers: Iterable[int]) -> frozenset[int]:
+        states = frozenset(whole_numbers(f"NFA: {name}", numbers))
         if outside := sorted(q for q in states if not 0 <= q < self.num_states):
             raise Error(f"NFA: states are 0..{self.num_states - 1}, got {outside[0]} as {name} state.")
         return states
@@ -98,9 +98,9 @@ class NFA:
 
     def flags(self, states: Iterable[int]) -> np.ndarray:
         """(Q,) which states are among these."""
-        found = np.zeros(self.num_states, dtype=bool)
-        found[list(states)] = True
-        return found
+        mask = np.zeros(self.num_states, dtype=bool)
+        mask[list(states)] = True
+        return mask
 
     def encode(self, word: str | Sequence[int]) -> list[int]:
         """A word as symbol numbers, as `Semiautomaton.encode`."""
@@ -140,10 +140,10 @@ class NFA:
         return f"NFA({self.num_states} states, {self.num_symbols} symbols, {len(self.accepting)} accepting)"
 
 
-def binary(what: str, given: Any, dimensions: int) -> np.ndarray:
+def binary(what: str, entries: Any, dimensions: int) -> np.ndarray:
     """A read-only array of booleans, whose entries were booleans or 0 and 1."""
     try:
-        array = np.array(given.cpu() if isinstance(given, Tensor) else given)
+        array = np.array(entries.cpu() if isinstance(entries, Tensor) else entries)
     except ValueError as error:
         raise ShapeError(f"{what} must be a table of 0 and 1: {error}.") from error
     if array.ndim != dimensions:

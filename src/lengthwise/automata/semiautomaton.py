@@ -225,13 +225,13 @@ def same_symbols(a: Semiautomaton, b: Semiautomaton) -> None:
 def _table(delta: Any) -> np.ndarray:
     """A read-only (Q, S) table whose entries are states."""
     try:
-        given = np.array(delta.tolist() if isinstance(delta, Tensor) else delta)
-        if given.dtype.kind not in "iuf":
-            raise ValueError(f"its entries are {given.dtype}")
+        entries = np.array(delta.tolist() if isinstance(delta, Tensor) else delta)
+        if entries.dtype.kind not in "iuf":
+            raise ValueError(f"its entries are {entries.dtype}")
         with np.errstate(invalid="ignore"):
-            table = given.astype(np.intp)
-        if not (table == given).all():
-            raise ValueError(f"{given[table != given].flat[0]} is none")
+            table = entries.astype(np.intp)
+        if not (table == entries).all():
+            raise ValueError(f"{entries[table != entries].flat[0]} is none")
     except (TypeError, ValueError, OverflowError) as error:
         raise ShapeError(f"Semiautomaton: delta must be a (Q, S) table of whole numbers: {error}.") from error
     if table.ndim != 2 or 0 in table.shape:
@@ -246,18 +246,18 @@ def _table(delta: Any) -> np.ndarray:
     return table
 
 
-def whole_numbers(label: str, given: Iterable[Any]) -> list[int]:
+def whole_numbers(label: str, values: Iterable[Any]) -> list[int]:
     """Every one a whole number: 1.5 is not cut to 1, and True is none."""
     known = Option(label, int)
-    plain = (value.item() if hasattr(value, "item") else value for value in given)
+    plain = (value.item() if hasattr(value, "item") else value for value in values)
     return [value if type(value) is int else known.read(value, label) for value in plain]
 
 
-def in_order(name: str, given: Any) -> Any:
-    """`given`, if it has an order: a set would number the symbols differently from one process to the next."""
-    if isinstance(given, (set, frozenset)):
-        raise Error(f"{name} must have an order, got a set. Give a text or a list, such as {sorted(map(str, given))}.")
-    return given
+def in_order(name: str, items: Any) -> Any:
+    """`items`, if it has an order: a set would number the symbols differently from one process to the next."""
+    if isinstance(items, (set, frozenset)):
+        raise Error(f"{name} must have an order, got a set. Give a text or a list, such as {sorted(map(str, items))}.")
+    return items
 
 
 def token_columns(what: str, tokens: Tensor, num_symbols: int) -> np.ndarray:
@@ -286,9 +286,9 @@ def encode(symbols: Sequence[str], word: str | Sequence[int]) -> list[int]:
     return [index[part] for part in parts]
 
 
-def symbol_names(what: str, given: Sequence[str] | None, count: int) -> tuple[str, ...]:
+def symbol_names(what: str, symbols: Sequence[str] | None, count: int) -> tuple[str, ...]:
     """How each of `count` symbols is written; None: "0", "1", …"""
-    names = tuple(map(str, range(count) if given is None else in_order(f"{what}: symbols", given)))
+    names = tuple(map(str, range(count) if symbols is None else in_order(f"{what}: symbols", symbols)))
     if len(set(names)) != count or len(names) != count:
         raise Error(f"{what}: needs {count} different symbol names, one per column, got {names}.")
     return names

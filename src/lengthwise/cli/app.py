@@ -166,8 +166,8 @@ def _in_our_words(error: Any) -> str:
     """What typer says of a wrong call, as one sentence, the nearest name and where the others stand."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "lengthwise"
-    said = error.format_message().removeprefix("Invalid value: ").replace("Value error, ", "").strip().rstrip(".")
-    if option := getattr(error, "option_name", None) if "No such option" in said else None:
+    message = error.format_message().removeprefix("Invalid value: ").replace("Value error, ", "").strip().rstrip(".")
+    if option := getattr(error, "option_name", None) if "No such option" in message else None:
         known = [flag for each in context.command.get_params(context) for flag in each.opts] if context else []
         near = get_close_matches(option, known, n=1, cutoff=0.6)
         slip = get_close_matches(option, known, n=1, cutoff=0.9)
@@ -175,22 +175,22 @@ def _in_our_words(error: Any) -> str:
         whole = registries.setting(option.lstrip("-").replace("-", "_")) if takes_settings and not slip else None
         meant = f"--set {whole}=…" if whole else near[0] if near else None
         meant = "--sweep training.lr=1e-3,3e-4" if option == "--learning-rates" else meant
-        said = f"{path} has no option {option}" + (f". Did you mean {meant}?" if meant else "")
-    elif "unexpected extra argument" in said:
-        said = f"{path} has no use for {said.partition('(')[2].partition('(')[2].rstrip(')')}"
-    return f"{said}{'' if said.endswith('?') else '.'} See: {path} --help"
+        message = f"{path} has no option {option}" + (f". Did you mean {meant}?" if meant else "")
+    elif "unexpected extra argument" in message:
+        message = f"{path} has no use for {message.partition('(')[2].partition('(')[2].rstrip(')')}"
+    return f"{message}{'' if message.endswith('?') else '.'} See: {path} --help"
 
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
     """Shows each warning of this package as one line, once, without the line of code that gave it."""
-    show, shown = warnings.showwarning, set()
+    show, messages = warnings.showwarning, set()
 
     def remark(message: Any, category: Any, filename: str, *where: Any, **more: Any) -> None:
         if not Path(filename).is_relative_to(HERE):
             show(message, category, filename, *where, **more)
-        elif str(message) not in shown:
-            shown.add(str(message))
+        elif str(message) not in messages:
+            messages.add(str(message))
             console.remark(f"warning: {message}")
 
     warnings.showwarning = remark

@@ -19,7 +19,7 @@ from .work import Running, carry_out, check_settings, tell_unused
 
 
 @dataclass(frozen=True)
-class Grid:
+class GridOptions:
     task: Annotated[
         list[str] | None,
         "Tasks by name (see `lengthwise list`), regex:PATTERN, module:Class or FILE.py:Class.",
@@ -56,7 +56,7 @@ class Grid:
 
 
 @verb
-def bench(context: typer.Context, *, grid: Grid, running: Running) -> None:
+def bench(context: typer.Context, *, grid: GridOptions, running: Running) -> None:
     """Train every model on short strings of each TASK and test it on long ones.
 
     To resume, give the same call again: finished runs are not repeated, and stopped ones continue.

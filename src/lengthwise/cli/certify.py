@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..lab import Run
     from ..tasks import Task
     from ..verify import Refuted, Verdict
-    from ..verify.certification import Outcome
+    from ..verify.certification import Decision
     from ..verify.subject import Subject
 
 
@@ -102,8 +102,8 @@ def certify(
         raise typer.Exit(0 if data["verdict"] == "right" else 1)
     with console.stdout_kept(as_json):
         from ..verify.certification import decide
-        from ..verify.kept import keep
         from ..verify.subject import checked_seconds
+        from ..verify.verdict_files import keep
 
         subject, run = _subject(model, wanted, checkpoint, trust)
         there = save is not None and (save / "made.json").is_file()
@@ -115,7 +115,7 @@ def certify(
         with beside_run("The verdict"):
             keep(run, outcome.verdict, subject.claim.to_json(), checkpoint)
         if not no_picture:
-            keep_picture(run, subject, outcome.verdict, budget, checkpoint)
+            extract_for_page(run, subject, outcome.verdict, budget, checkpoint)
     if out:
         _write(out, outcome.verdict)
     again = _again(save or model, run if save else None, task, settings or [])
@@ -177,8 +177,8 @@ def _check(
                 console.out().print(f"Wrote {theorem}: `make -C {theorem}` lets Coq check it.", markup=False)
     except checker.Rejected as rejected:
         if not as_json:
-            said = str(rejected).removeprefix(f"{certificate}: ")
-            raise checker.Rejected(f"{certificate} is rejected: {said}") from None
+            reason = str(rejected).removeprefix(f"{certificate}: ")
+            raise checker.Rejected(f"{certificate} is rejected: {reason}") from None
         console.emit({"accepted": False, "why": str(rejected)})
         raise typer.Exit(1) from None
     except OSError as error:
@@ -191,10 +191,10 @@ def _check(
 def _same_claim(claimed: dict[str, Any], task: Task) -> None:
     """Whether a certificate is about a task: its symbols' names, and what is asked and right after every word."""
     from ..verify import checker
-    from ..verify.checker.claimed import Claim, difference
+    from ..verify.checker.claim import StatedClaim, difference
     from ..verify.claim import claim_of
 
-    why = difference(Claim(claimed), Claim(claim_of(task).to_json()))
+    why = difference(StatedClaim(claimed), StatedClaim(claim_of(task).to_json()))
     if why is not None:
         raise checker.Rejected(f"it is about another machine than {task.name}: {why}.")
 
@@ -203,7 +203,7 @@ def _config_is(run: Path, config: dict[str, Any]) -> bool:
     """Whether the model of the run in this directory has this config; False where torch is missing."""
     try:
         from .. import lab
-        from ..verify.kept import config_is
+        from ..verify.verdict_files import config_is
 
         return config_is(lab.load(run)[0], config)
     except ImportError:
@@ -262,14 +262,14 @@ def _one_word(subject: Subject, typed_word: str) -> tuple[str, dict[str, Any]]:
     return told, {"verdict": "right", "word": list(word), "right": right}
 
 
-def keep_picture(run: Run, subject: Subject, verdict: Verdict, budget: float, checkpoint: str) -> None:
+def extract_for_page(run: Run, subject: Subject, verdict: Verdict, budget: float, checkpoint: str) -> None:
     """What the run computes, beside it for its page: where it is proved, or where that is quickly seen."""
     from ..verify import Proved
-    from ..verify.kept import keep_picture
+    from ..verify.verdict_files import extract_for_page
 
     seconds = min(budget * PICTURE_SHARE, PICTURE if isinstance(verdict, Proved) else QUICK)
     if seconds >= 1:
-        keep_picture(run, subject.model, subject.claim, seconds, checkpoint)
+        extract_for_page(run, subject.model, subject.claim, seconds, checkpoint)
 
 
 def read_file(path: Path) -> Any:
@@ -327,7 +327,7 @@ def _see_again(again: list[str], verdict: Verdict, out: Path | None) -> str | No
     return " ".join(map(console.quote, [*again, "--word", text]))
 
 
-def _say(outcome: Outcome, subject: Subject, command: str | None) -> None:
+def _say(outcome: Decision, subject: Subject, command: str | None) -> None:
     from ..verify import Proved, Refuted
 
     verdict, search, out = outcome.verdict, outcome.search, console.out()
@@ -353,8 +353,8 @@ def _say(outcome: Outcome, subject: Subject, command: str | None) -> None:
     if outcome.kept and not isinstance(verdict, Proved):  # whose words say it
         out.print(f"This copy was {outcome.made}: it keeps {outcome.kept}.", markup=False)
     if outcome.cut_short and not isinstance(verdict, Proved):
-        taught = f"The copy was taught for {outcome.cut_short:.0f} s, all that --budget gave it"
-        out.print(f"{taught}: a larger one teaches it to the end.", markup=False)
+        remark = f"The copy was taught for {outcome.cut_short:.0f} s, all that --budget gave it"
+        out.print(f"{remark}: a larger one teaches it to the end.", markup=False)
 
 
 def _shown(verdict: Refuted, subject: Subject) -> str:
@@ -362,8 +362,8 @@ def _shown(verdict: Refuted, subject: Subject) -> str:
     names = subject.claim.machine.symbols
     word = ("" if max(map(len, names)) == 1 else " ").join(names[s] for s in verdict.word)
     word = word if len(word) <= TYPED else f"{word[:TYPED]} …"
-    said = "nothing" if verdict.said == () else verdict.said
-    return f"word:  {word}\nsaid:  {said}\nright: {verdict.right if verdict.right != () else 'nothing'}"
+    answer = "nothing" if verdict.said == () else verdict.said
+    return f"word:  {word}\nsaid:  {answer}\nright: {verdict.right if verdict.right != () else 'nothing'}"
 
 
 def _own_settings(run: Run) -> list[str]:

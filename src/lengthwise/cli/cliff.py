@@ -59,13 +59,13 @@ def cliff(
     from .. import lab, report
 
     own = {"trained": trained, "up_to": up_to, "windows": windows, "needles": needles, "seed": seed, "store": store}
-    measured = []
+    cliffs = []
     with console.stdout_kept(output.as_json):
         for model in models:
             for each in [(), loading.conversions] if loading.conversions else [()]:
                 how = {**loading.arguments(), "conversions": each}
-                measured.append(lab.measure_cliff(model, corpus or (), **how, **own, after=console.remark))
-    panels = report.cliff(measured)
-    output.show(panels, {"models": [each.to_json() for each in measured]}, panels[0].finding)
-    if at_least_ is not None and min(each.usable for each in measured) < at_least_:
+                cliffs.append(lab.measure_cliff(model, corpus or (), **how, **own, after=console.remark))
+    panels = report.cliff(cliffs)
+    output.show(panels, {"models": [each.to_json() for each in cliffs]}, panels[0].finding)
+    if at_least_ is not None and min(each.usable for each in cliffs) < at_least_:
         raise typer.Exit(1)

@@ -132,7 +132,7 @@ def stdout_kept(as_json: bool) -> Iterator[None]:
         return
     stdout = sys.stdout
     stdout.flush()
-    kept = os.dup(1)
+    copy = os.dup(1)
     # Workers, and what is not Python, know stdout by its number alone.
     os.dup2(2, 1)
     try:
@@ -140,8 +140,8 @@ def stdout_kept(as_json: bool) -> Iterator[None]:
             yield
     finally:
         stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(copy, 1)
+        os.close(copy)
 
 
 def emit(data: Any) -> None:
@@ -150,7 +150,7 @@ def emit(data: Any) -> None:
 
     text = json.dumps(finite(data), indent=2, ensure_ascii=not _takes_all(sys.stdout))
     # JSON escapes C0 by itself, and may escape any character.
-    sys.stdout.write(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    sys.stdout.write(CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
 
 
 def answer(as_json: bool, data: Any, text: str) -> None:

@@ -54,8 +54,8 @@ def _machine() -> Iterator[Check]:
     yield Check("cores", "ok", str(cores), "bench runs one experiment per core at a time (--workers)")
     memory = _memory()
     status = "ok" if memory is None or memory > GIB else "bad"
-    found = "unknown" if memory is None else f"{memory / GIB:.1f} GiB"
-    yield Check("memory", status, found, "about 0.5 GiB for every run at a time")
+    size = "unknown" if memory is None else f"{memory / GIB:.1f} GiB"
+    yield Check("memory", status, size, "about 0.5 GiB for every run at a time")
     free = shutil.disk_usage(Path.cwd()).free
     yield Check("disk", "ok" if free > GIB / 4 else "bad", f"{free / GIB:.1f} GiB free here", "records and checkpoints")
 
@@ -79,16 +79,16 @@ def _torch() -> Iterator[Check]:
     if check.status != "ok":
         return
     threads = os.environ.get("OMP_NUM_THREADS")
-    found = f"{threads} (OMP_NUM_THREADS)" if threads else "one a core"
-    yield Check("threads", "ok", found, "of one process; bench gives each of its runs one")
+    detail = f"{threads} (OMP_NUM_THREADS)" if threads else "one a core"
+    yield Check("threads", "ok", detail, "of one process; bench gives each of its runs one")
     cuda, gpu, bf16 = _gpu() if _may_have_gpu() else (False, "", False)
     yield Check("GPU", "ok" if gpu else "absent", gpu or "none", "the papers' full sizes; laptop sizes do without")
-    found = "on the GPU" if bf16 else "on the CPU only, slow" if not cuda else "not on this GPU"
-    yield Check("bf16", "ok" if bf16 or not cuda else "absent", found, "training.precision=bf16")
+    detail = "on the GPU" if bf16 else "on the CPU only, slow" if not cuda else "not on this GPU"
+    yield Check("bf16", "ok" if bf16 or not cuda else "absent", detail, "training.precision=bf16")
     triton = importlib.util.find_spec("triton") is not None
-    found = metadata.version("triton") if triton else "not installed"
-    found += "" if cuda or not triton else ", but no GPU"
-    yield Check("triton", "ok" if triton and cuda else "absent", found, "what torch.compile generates on a GPU")
+    detail = metadata.version("triton") if triton else "not installed"
+    detail += "" if cuda or not triton else ", but no GPU"
+    yield Check("triton", "ok" if triton and cuda else "absent", detail, "what torch.compile generates on a GPU")
     compiler = next(filter(None, map(shutil.which, [os.environ.get("CXX") or "c++", "g++", "clang++"])), None)
     yield Check("C++ compiler", "ok" if compiler else "absent", compiler or "none", "torch.compile on the CPU")
 

@@ -63,7 +63,7 @@ def inspect(
     must_exist(run)
     from .. import insight, lab, models, report, verify
     from ..verify.falsification.hunt import Stage
-    from ..verify.kept import keep_extracted
+    from ..verify.verdict_files import keep_extracted
 
     of = one_run("inspect", run)
     if head is not None and view != "attention":

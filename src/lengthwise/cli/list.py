@@ -248,6 +248,6 @@ def _say(text: str, hang: str = "  ", *, indent: str = "", style: str = "", styl
     """A paragraph, its first letters in a style; on a terminal the lines after its first begin with `hang`."""
     out = console.out()
     width = max(20, out.width) if out.is_terminal else sys.maxsize
-    shown = Text(textwrap.fill(text, width, initial_indent=indent, subsequent_indent=hang, break_on_hyphens=False))
-    shown.stylize(style, 0, styled)
-    out.print(shown, soft_wrap=True)
+    lines = Text(textwrap.fill(text, width, initial_indent=indent, subsequent_indent=hang, break_on_hyphens=False))
+    lines.stylize(style, 0, styled)
+    out.print(lines, soft_wrap=True)

@@ -57,21 +57,21 @@ def verdict(outcome: Outcome) -> str:
     if outcome.run is None:
         return "failed, see below"
     e = outcome.experiment
-    if found := outcome.run.result.get("answers"):
-        return f"{found['metric']} {found['score']:.1f} of {found['questions']:,} questions"
+    if values := outcome.run.result.get("answers"):
+        return f"{values['metric']} {values['score']:.1f} of {values['questions']:,} questions"
     if e.from_checkpoint:
         before, last = (perplexities(outcome.run, which)[e.tests.lengths[0]] for which in ("before", "last"))
         return f"perplexity {before:.4g} before, {last:.4g} after"
     if e.on_text:
-        found = perplexities(outcome.run)
-        shown = dict.fromkeys([min(found), max(found)])
-        return f"perplexity {', '.join(f'{found[n]:.4g} at {n:,}' for n in shown)}"
+        values = perplexities(outcome.run)
+        ends = dict.fromkeys([min(values), max(values)])
+        return f"perplexity {', '.join(f'{values[n]:.4g} at {n:,}' for n in ends)}"
     columns = ranges(e.training.curriculum.lengths, e.tests.lengths)
     beyond = [r for r in columns if r.beyond] or columns
-    shown = dict.fromkeys([beyond[0], beyond[-1]])
-    said = [f"{percent(score(outcome.run, r.lengths))}% at {r.label}" for r in shown]
+    ends = dict.fromkeys([beyond[0], beyond[-1]])
+    parts = [f"{percent(score(outcome.run, r.lengths))}% at {r.label}" for r in ends]
     which = lengths_of(outcome.run)
-    return ", ".join(said) + f" ({which})" * bool(which)
+    return ", ".join(parts) + f" ({which})" * bool(which)
 
 
 class Watch:

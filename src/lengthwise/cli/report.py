@@ -53,13 +53,13 @@ def report_runs(
     from ..errors import Error
     from .progress import names
 
-    found = lab.find(runs)
-    if len(found.left_out) == 1 and not found.runs:
-        raise found.left_out[0]
-    _tell_left_out(found)
-    if not found.runs:
-        raise Error(f"There is nothing to report: none of {len(found.left_out)} finished runs here can be read.")
-    loaded, called = found.runs, names([run.experiment for run in found.runs])
+    finds = lab.find(runs)
+    if len(finds.left_out) == 1 and not finds.runs:
+        raise finds.left_out[0]
+    _tell_left_out(finds)
+    if not finds.runs:
+        raise Error(f"There is nothing to report: none of {len(finds.left_out)} finished runs here can be read.")
+    loaded, called = finds.runs, names([run.experiment for run in finds.runs])
     tell_other_code(loaded, lambda experiment: called[experiment.hash], "runs")
     choices = lab.choose(loaded, sweep.split(",")) if sweep else []
     panels = report.compare(loaded, compare, sweep=choices) if compare else []
@@ -68,8 +68,8 @@ def report_runs(
     if as_json:
         written = {"page": str(page) if page else None, "csv": str(rows) if rows else None}
         left_out = {
-            "left_out": [str(error) for error in found.left_out],
-            "unfinished": list(map(str, found.unfinished)),
+            "left_out": [str(error) for error in finds.left_out],
+            "unfinished": list(map(str, finds.unfinished)),
         }
         console.emit({**report.data(loaded, panels, sweep=choices), **left_out, **written})
     elif markdown or latex:
@@ -80,18 +80,18 @@ def report_runs(
         print_panels(panels)
         for path in filter(None, (page, rows)):
             console.out().print(f"Wrote {path}", markup=False)
-    if found.left_out:
+    if finds.left_out:
         raise typer.Exit(1)
 
 
-def _tell_left_out(found: Found) -> None:
+def _tell_left_out(finds: Found) -> None:
     from ..report.formatting import some_of
 
-    for error in found.left_out:
+    for error in finds.left_out:
         console.remark(f"error: left out: {error}")
-    if found.unfinished:
-        runs = "run that is not finished" if len(found.unfinished) == 1 else "runs that are not finished"
-        which = some_of([path.name for path in found.unfinished], 3)
+    if finds.unfinished:
+        runs = "run that is not finished" if len(finds.unfinished) == 1 else "runs that are not finished"
+        which = some_of([path.name for path in finds.unfinished], 3)
         console.remark(
-            f"note: left out {len(found.unfinished)} {runs}: {which}. The call that began one goes on with it."
+            f"note: left out {len(finds.unfinished)} {runs}: {which}. The call that began one goes on with it."
         )

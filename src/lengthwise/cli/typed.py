@@ -16,14 +16,14 @@ from .registries import lines, tables
 from .verb import Typed
 
 
-def seeds(given: Any) -> int | list[int]:
+def seeds(numbers: Any) -> int | list[int]:
     """Returns the number of runs, or the seeds in a list, as typed or as a file has them.
 
     >>> seeds("3"), seeds("1,5"), seeds("[7]"), seeds([7])
     (3, [1, 5], [7], [7])
     """
-    value = Word(given) if isinstance(given, str) else given
-    kind, least = (list[int], 0) if isinstance(value_of(str(given)), list) else (int, 1)
+    value = Word(numbers) if isinstance(numbers, str) else numbers
+    kind, least = (list[int], 0) if isinstance(value_of(str(numbers)), list) else (int, 1)
     return Option("--seeds", kind, bounds=at_least(least)).read(value, "--seeds")
 
 

@@ -108,35 +108,35 @@ def beside_run(what: str) -> Iterator[None]:
 def named_task(verb: str, name: str, settings: list[str]) -> Task:
     """Returns the task of this name with the settings that were typed, all of which must be its own."""
     registries.check("tasks", name)
-    given = settings_typed(settings)
-    check_settings([name], [], given)
+    fixed = settings_typed(settings)
+    check_settings([name], [], fixed)
     from ..lab.grid import parse, task_of
 
-    given = parse(given)
-    if foreign := [key for key in given if not key.startswith("task.")]:
+    fixed = parse(fixed)
+    if foreign := [key for key in fixed if not key.startswith("task.")]:
         raise Error(f"{verb} takes settings of the task alone, as task.NAME=VALUE, got {foreign[0]}.")
-    return task_of(name, {key.removeprefix("task."): value for key, value in given.items()})
+    return task_of(name, {key.removeprefix("task."): value for key, value in fixed.items()})
 
 
-def check_settings(tasks: Sequence[str], models: Sequence[str], given: Mapping[str, Any]) -> None:
+def check_settings(tasks: Sequence[str], models: Sequence[str], settings: Mapping[str, Any]) -> None:
     """Raises what planning would of a setting that nothing named here has, before anything is imported."""
-    for key in given:
+    for key in settings:
         if "." not in key and (whole := registries.setting(key)):
-            raise Error(f"A setting is PART.NAME=VALUE, got {key}={given[key]}. Did you mean {whole}?")
-    if not all("." in key for key in given):
+            raise Error(f"A setting is PART.NAME=VALUE, got {key}={settings[key]}. Did you mean {whole}?")
+    if not all("." in key for key in settings):
         return  # the nearest name is looked for among all
-    given = of_parts(given, {"task", "model", "training", "tests", *models, *tasks})
+    settings = of_parts(settings, {"task", "model", "training", "tests", *models, *tasks})
     for part in ("training", "tests"):
-        check_names(_names("settings", part) or (), settings_of(given, part), part, f"{part}.")
+        check_names(_names("settings", part) or (), settings_of(settings, part), part, f"{part}.")
     for table, prefix, names in (("tasks", "task.", tasks), ("models", "model.", models)):
         known = {name: _names(table, name) for name in names}
         # A setting of all models may be one of some of them.
         some = {option for each in known.values() for option in (each or ())} if table == "models" else set()
-        of_all = settings_of(given, prefix[:-1])
+        of_all = settings_of(settings, prefix[:-1])
         for name, own in known.items():
             if own is not None:
                 foreign = {key for key in of_all if key not in some} if None not in known.values() else set()
-                check_names(own, [*settings_of(given, name), *foreign], name, prefix)
+                check_names(own, [*settings_of(settings, name), *foreign], name, prefix)
 
 
 def tell_unused(setting: str, models: list[str]) -> None:
@@ -181,11 +181,11 @@ def carry_out(
 
     runs = [outcome.run for outcome in outcomes if outcome.run]
     # Where a recipe has panels, what text is worth is for them to say.
-    shown = [run for run in runs if not (panels and run.experiment.on_text)]
+    tabled = [run for run in runs if not (panels and run.experiment.on_text)]
     failed = [outcome for outcome in outcomes if outcome.run is None]
     choices = lab.choose(runs, sweep, experiments) if sweep else []
-    if shown and not as_json:
-        console.out().print(report.table(shown, sweep=choices))
+    if tabled and not as_json:
+        console.out().print(report.table(tabled, sweep=choices))
     page, made = None, []
     try:
         if panels and (runs or not experiments):
@@ -194,7 +194,7 @@ def carry_out(
         made = [*made, *(_compared(runs, compare, choices) if compare and runs else [])]
         if not as_json:
             print_panels(made)
-        if shown or made:
+        if tabled or made:
             where = page_path(html) if html else out / "index.html"
             page = report.html(
                 runs,
@@ -211,7 +211,7 @@ def carry_out(
         if as_json:
             failures = [{"run": called[o.experiment.hash], "error": o.error, "log": str(o.log)} for o in failed]
             data = {"tasks": [], "panels": []}
-            if shown or made:
+            if tabled or made:
                 data = report.data(runs, made, panels_of_text=not panels, sweep=choices, command=console.command)
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
         tell_other_code([o.run for o in outcomes if o.run and o.found], watching.name)

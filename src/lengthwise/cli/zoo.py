@@ -76,10 +76,10 @@ def push(
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
     from ..lab import collection
-    from ..verify.kept import kept
+    from ..verify.verdict_files import recorded_verdict
 
     of = one_run("push", run)
-    decided = kept(of)
+    decided = recorded_verdict(of)
     with tempfile.TemporaryDirectory() as scratch:
         verdict = decided.verdict.to_json() if decided else None
         folder = collection.write_network(of, Path(scratch) / to.rpartition("/")[2], verdict, name=to)

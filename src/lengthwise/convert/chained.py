@@ -77,8 +77,8 @@ class ChainAttention(nn.Module):
         v = v.repeat_interleave(shared, 1) if shared > 1 else v
         solved, layer = v[:, :, :0], None
         if cache is not None:
-            k, kept, layer = self._keep(k, v, cache)
-            solved = kept[:, :, : kept.shape[2] - T]
+            k, stored, layer = self._keep(k, v, cache)
+            solved = stored[:, :, : stored.shape[2] - T]
         k = k.repeat_interleave(shared, 1) if shared > 1 else k
         gamma = self.gamma(q)
         options = {"exclude_diagonal": self.exclude_diagonal, "bias": _bias(mask, k), "scale": scale}
@@ -189,10 +189,10 @@ class Chained:
 
 
 def _refuse(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
-    given = args[0] if args else kwargs.get("input_ids")
-    given = kwargs.get("inputs_embeds") if given is None else given
-    if isinstance(given, Tensor) and given.dim() > 1 and given.shape[1] == 0:
-        raise ShapeError(f"input_ids must be (B,T) with T >= 1, got {list(given.shape)}.")
+    tokens = args[0] if args else kwargs.get("input_ids")
+    tokens = kwargs.get("inputs_embeds") if tokens is None else tokens
+    if isinstance(tokens, Tensor) and tokens.dim() > 1 and tokens.shape[1] == 0:
+        raise ShapeError(f"input_ids must be (B,T) with T >= 1, got {list(tokens.shape)}.")
     if kwargs.get("output_attentions", module.config.output_attentions):
         raise Error(
             "output_attentions: chain attention never holds its weights all at once, and what a token reads is not its "

@@ -11,7 +11,7 @@ from typing import Annotated
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
-from ..limits import PROBED, shown
+from ..limits import PROBED, in_figures
 from ..models import TokenClassifier
 from ..models.token_classifier import equal_tokens, evaluating
 from ..options import at_least, checked
@@ -38,7 +38,7 @@ def probe_strings(task: Task, length: int | None = None, count: Annotated[int, a
         # Where every step is written down, the tokens are the square of the length.
         length = task.lengths(1, STORY if isinstance(task, GeneratedAnswers) else LENGTH)[-1]
     task.check(length)
-    PROBED.check(count * length, f"{shown(count)} strings of length {length:,}")
+    PROBED.check(count * length, f"{in_figures(count)} strings of length {length:,}")
     return task.test_set(length, count).tokens
 
 

@@ -114,10 +114,10 @@ def _best(settings: Sequence[Setting]) -> Setting:
 
 def validation_of(run: Run) -> dict[str, float]:
     """The accuracy and the loss of its best validation."""
-    found = run.result["checkpoints"]["best"].get("validation")
-    if found is None:
+    score = run.result["checkpoints"]["best"].get("validation")
+    if score is None:
         raise Error(f"{run.path}: its record says nothing of validation, by which settings are chosen. Leave it out.")
-    return found
+    return score
 
 
 def _options(e: Experiment) -> Mapping[str, Option]:

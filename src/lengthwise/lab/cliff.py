@@ -85,7 +85,7 @@ class Cliff:
         return _longest(self.trained, [(step.length, not step.low <= HOLDS) for step in self.steps])
 
     @property
-    def found(self) -> dict[int, tuple[float, float, float]]:
+    def needle_shares(self) -> dict[int, tuple[float, float, float]]:
         """By length the share of needles that were found, and its interval."""
         far = self.needles
         if far is None:
@@ -96,10 +96,10 @@ class Cliff:
     @property
     def by_needles(self) -> int | None:
         """The longest prompts of which no fewer are found; None of a model that finds none at the trained length."""
-        if self.needles is None or self.found[self.trained][1] <= self.needles.baseline:
+        if self.needles is None or self.needle_shares[self.trained][1] <= self.needles.baseline:
             return None
-        least = self.found[self.trained][1]
-        return _longest(self.trained, [(length, high < least) for length, (_, _, high) in self.found.items()])
+        least = self.needle_shares[self.trained][1]
+        return _longest(self.trained, [(length, high < least) for length, (_, _, high) in self.needle_shares.items()])
 
     @property
     def usable(self) -> int:
@@ -116,7 +116,7 @@ class Cliff:
     def to_json(self) -> dict[str, Any]:
         needles = self.needles and {
             **self.needles.to_json(),
-            "intervals": {str(length): list(found[1:]) for length, found in self.found.items()},
+            "intervals": {str(length): list(share[1:]) for length, share in self.needle_shares.items()},
         }
         own = {"stride": self.trained // 2, "holds": HOLDS, "by_loss": self.by_loss, "by_needles": self.by_needles}
         steps = [finite(asdict(step)) for step in self.steps]

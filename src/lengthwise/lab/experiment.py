@@ -113,7 +113,7 @@ class ModelSpec:
 
 
 @dataclass(frozen=True)
-class Objective:
+class ObjectiveSpec:
     """How the data is asked: whole strings as their task scores them, every next token, or those of answers."""
 
     kind: Literal["strings", "next-token", "answers"] = "strings"
@@ -157,7 +157,7 @@ class Experiment:
     training: Training
     tests: LengthTests
     seed: int = 0
-    objective: Objective = Objective()
+    objective: ObjectiveSpec = ObjectiveSpec()
     continues: Experiment | None = None
     """The experiment whose trained model this one begins with, and which is run before it."""
 
@@ -193,18 +193,18 @@ class Experiment:
         return json.loads(json.dumps({"schema": SCHEMA, **changed}))
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Experiment:
+    def from_json(cls, content: Mapping[str, Any]) -> Experiment:
         """The inverse of `to_json`. What this version does not know is refused, for it would be left out silently."""
-        if not isinstance(given, Mapping):
-            raise Error(f"Not an experiment: it must be a JSON object, got {type(given).__name__}.")
-        schema = given.get("schema")
+        if not isinstance(content, Mapping):
+            raise Error(f"Not an experiment: it must be a JSON object, got {type(content).__name__}.")
+        schema = content.get("schema")
         if schema is None:
             raise Error("Recorded before experiments had a schema number, by an unreleased Lengthwise. Run it again.")
         if schema != SCHEMA:
             raise Error(f"Recorded with schema {schema}, and this Lengthwise knows {SCHEMA}. Use a newer Lengthwise.")
         try:
-            ((kind, data),) = given["data"].items()
-            rest = {key: value for key, value in given.items() if key not in ("schema", "data")}
+            ((kind, data),) = content["data"].items()
+            rest = {key: value for key, value in content.items() if key not in ("schema", "data")}
             if "continues" in rest:
                 rest["continues"] = cls.from_json(rest["continues"])
             return _read(cls, {**rest, "data": _read(DATA[kind], data)})
@@ -240,13 +240,13 @@ def _changed(part: Any, local: bool) -> dict[str, Any]:
     return changed
 
 
-def _read(kind: Any, given: Mapping[str, Any]) -> Any:
+def _read(kind: Any, content: Mapping[str, Any]) -> Any:
     """A dataclass from JSON: lists become tuples where the field says so, objects become parts."""
     hints = get_type_hints(kind)
-    if unknown := given.keys() - {each.name for each in dataclasses.fields(kind)}:
+    if unknown := content.keys() - {each.name for each in dataclasses.fields(kind)}:
         raise KeyError(", ".join(sorted(unknown)))
     values = {}
-    for name, value in given.items():
+    for name, value in content.items():
         if dataclasses.is_dataclass(hints[name]) and isinstance(value, Mapping):
             value = _read(hints[name], value)
         hint = dict if get_origin(hints[name]) is dict else hints[name]

@@ -30,16 +30,16 @@ Architectures = Sequence[str | type[nn.Module]] | str | type[nn.Module]
 """Models, or a single one."""
 
 
-def task_of(task: str | tasks.Task | type[tasks.Task], given: dict[str, Any] | None = None) -> tasks.Task:
+def task_of(task: str | tasks.Task | type[tasks.Task], params: dict[str, Any] | None = None) -> tasks.Task:
     """A task by name or class with parameters, or the given one."""
     if isinstance(task, type) and issubclass(task, tasks.Task):
         task = tasks.own.name_of(task) or task.__name__
     if isinstance(task, str):
-        return tasks.get(task, **take(tasks.options(task), given or {}, task, "task."))
+        return tasks.get(task, **take(tasks.options(task), params or {}, task, "task."))
     if not isinstance(task, tasks.Task):
         raise Error(f"A task is a name, a lengthwise.tasks.Task or a class of it, got {task!r}.")
-    if given:
-        raise Error(f"Parameters ({', '.join(given)}) belong to a task given by name; {task.name} is already made.")
+    if params:
+        raise Error(f"Parameters ({', '.join(params)}) belong to a task given by name; {task.name} is already made.")
     return task
 
 
@@ -79,7 +79,7 @@ def plan(
 
     A setting `model.` that some of the models do not have is an error, or `unused` hears of it: its name and theirs.
     """
-    given, values = parse(settings), parse_sweep(sweep) if sweep else {}
+    fixed, values = parse(settings), parse_sweep(sweep) if sweep else {}
     seeds = seeds_of(seeds)
     single = isinstance(architectures, (str, type)) or not isinstance(architectures, Iterable)
     several: Any = [architectures] if single else architectures
@@ -90,14 +90,14 @@ def plan(
     if not asked:
         raise Error("Name at least one task. lengthwise list tasks names them.")
     called = [each if isinstance(each, str) else getattr(each, "__name__", getattr(each, "name", "")) for each in asked]
-    check_choosable(values, given, task)
+    check_choosable(values, fixed, task)
     count = math.prod(map(len, values.values())) * len(asked) * len(names) * len(seeds)
     EXPERIMENTS.check(count, "sweep" if sweep else "plan")
     planned: dict[str, Experiment] = {}
     points: dict[frozenset[str], tuple[int, ...]] = {}
     for places in product(*(range(len(each)) for each in values.values())):
         point = {name: values[name][i] for name, i in zip(values, places, strict=True)}
-        one = of_parts({**given, **point}, {"task", "model", "training", "tests", *names, *called})
+        one = of_parts({**fixed, **point}, {"task", "model", "training", "tests", *names, *called})
         # What is unused is told of the first point alone: all have the same names of settings.
         of_models = options_of_models(one, [(name, {}) for name in names], unused, tell=not points)
         made: set[str] = set()
@@ -116,7 +116,7 @@ def plan(
 
 
 def options_of_models(
-    given: dict[str, Any],
+    fixed: dict[str, Any],
     named: Sequence[tuple[str, dict[str, Any]]],
     unused: Callable[[str, list[str]], None] | None,
     tell: bool = True,
@@ -125,7 +125,7 @@ def options_of_models(
 
     With `unused`, one of all models is left to those that have it, and `unused` hears of the others.
     """
-    for_all, lacking = settings_of(given, "model"), dict[str, list[str]]()
+    for_all, lacking = settings_of(fixed, "model"), dict[str, list[str]]()
     names = list(dict.fromkeys(name for name, _ in named))
     for key in for_all if unused else ():
         without = [name for name in names if key not in models.options(name)]
@@ -134,7 +134,7 @@ def options_of_models(
             if unused and tell:
                 unused(f"model.{key}", without)
     return [
-        (name, {k: v for k, v in for_all.items() if name not in lacking.get(k, ())} | settings_of(given, name) | own)
+        (name, {k: v for k, v in for_all.items() if name not in lacking.get(k, ())} | settings_of(fixed, name) | own)
         for name, own in named
     ]
 
@@ -142,12 +142,12 @@ def options_of_models(
 def _plan_task(
     made: tasks.Task,
     asked: Sequence[tuple[str, dict[str, Any]]],
-    given: dict[str, Any],
+    fixed: dict[str, Any],
     seeds: Sequence[int],
     train_length: int,
     test_lengths: str | Sequence[int] | None,
 ) -> list[Experiment]:
-    trained = take(settings_of_part("training"), settings_of(given, "training"), "training", "training.")
+    trained = take(settings_of_part("training"), settings_of(fixed, "training"), "training", "training.")
     training = Training.of(**{"lengths": (1, train_length), **trained})
     possible = made.lengths(*training.curriculum.lengths)
     make_curriculum(training.curriculum, possible)
@@ -155,7 +155,7 @@ def _plan_task(
     made.check_size(possible[-1], max(training.batch, training.checkpointing.validation_samples))
     tested = tested_lengths(made, possible, test_lengths)
     known = settings_of_part("tests")
-    tests = LengthTests(tested, **take(known, settings_of(given, "tests"), "tests", "tests."))
+    tests = LengthTests(tested, **take(known, settings_of(fixed, "tests"), "tests", "tests."))
 
     spec = spec_of(made)
     experiments = []

@@ -233,9 +233,9 @@ def _trained(
 
     with single.taking_part():
         material, states = single.each(begin)
-        for state, found in zip(states, saved, strict=True):
-            if found:
-                single.load(state, found)
+        for state, content in zip(states, saved, strict=True):
+            if content:
+                single.load(state, content)
                 state.begun_by = state.begun_by or job.code
     together = len(states) > 1 and stacked.takes(states[0], material.data, material.objective)
     strategy = stacked if together else single

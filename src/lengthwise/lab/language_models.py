@@ -40,7 +40,7 @@ from ..text.prompts import Prompts
 from ..train.objectives import check_state_passing
 from ..train.settings import Training, training_options
 from . import texts
-from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective, TextSpec
+from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, ObjectiveSpec, TextSpec
 from .grid import name_of, options_of_models, seeds_of
 from .measurements import PUBLISHED_WINDOW, Budget, Most, run_at
 from .new_models import build_language_model, check_on_text
@@ -116,24 +116,24 @@ def plan_language_models(
     warnings do. A setting `model.` that some of the models do not have is an error, or `unused` hears of it.
     `tokenizing` hears how many characters of the corpus are tokenized, and how many there are.
     """
-    given = parse(settings)
+    fixed = parse(settings)
     seeds = seeds_of(seeds)
     asked = _models(architectures)
     parts = {"model", "training", "tests", "text", "objective", *(name for name, _ in asked)}
-    given = of_parts(given, parts)
+    fixed = of_parts(fixed, parts)
     EXPERIMENTS.check(len(asked) * len(seeds), "plan")
-    training = _training(settings_of(given, "training"), train_length)
-    objective = _objective(given)
+    training = _training(settings_of(fixed, "training"), train_length)
+    objective = _objective(fixed)
 
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
-    of_text = take(schema(TextSettings), settings_of(given, "text"), "text", "text.")
+    of_text = take(schema(TextSettings), settings_of(fixed, "text"), "text", "text.")
     opened = corpora.open(names, held_out=TextSettings(**of_text).held_out)
     folder = Path(tokenizer) if tokenizer else tokenizers.train(opened, vocabulary, root=store)
     read = tokenizers.load(folder)
     tokens = tokens_of(opened, read, root=store, progress=tokenizing)
     _, tested = halves(tokens.test)
     held_out = int(tokens.test.documents.diff()[tested].sum())
-    tests = _tests(settings_of(given, "tests"), way, train_length, test_lengths, held_out)
+    tests = _tests(settings_of(fixed, "tests"), way, train_length, test_lengths, held_out)
     check_lengths(held_out, tests.lengths)
     tokens.train.blocks(train_length)
     most = of_text.get("test_tokens", TextSettings.test_tokens if way == "windows" else None)
@@ -149,7 +149,7 @@ def plan_language_models(
         held_out=opened.held_out,
     )
     experiments = []
-    for model in model_specs(asked, given, read, unused):
+    for model in model_specs(asked, fixed, read, unused):
         check_on_text(model, read, train_length, tests.lengths, warn or partial(warnings.warn, stacklevel=2))
         if objective.state_passing:
             check_state_passing(build_language_model(model, read, 0), objective.state_passing, training.batch)
@@ -190,7 +190,7 @@ def plan_text(
     tests = LengthTests((block,) if test_lengths is None else tuple(test_lengths), way=way)
     tests = replace(tests, samples=samples) if way == "last-token" else tests
     check_lengths(len(read.test), tests.lengths)
-    objective, experiments = Objective("next-token", tokens_at_once, state_passing), []
+    objective, experiments = ObjectiveSpec("next-token", tokens_at_once, state_passing), []
     for each in (texts.conversions_of(some, read.tokenizer) for some in conversions):
         model = checkpoint_spec(source, each, max(tests.lengths), block, "test length", "Test shorter lengths.")
         if state_passing:
@@ -226,12 +226,12 @@ def plan_continued(
     `objective.`; what a setting leaves open is as in `plan_language_models`, and no setting of the first training is
     taken over.
     """
-    given = parse(settings)
-    if wrong := next((key for key in given if not key.startswith(("training.", "objective."))), None):
+    fixed = parse(settings)
+    if wrong := next((key for key in fixed if not key.startswith(("training.", "objective."))), None):
         raise Error(
             f"plan_continued takes settings of training. and objective. alone, got {wrong!r}: the rest is as it was."
         )
-    training, objective = _training(settings_of(given, "training"), train_length), _objective(given)
+    training, objective = _training(settings_of(fixed, "training"), train_length), _objective(fixed)
     lengths = tuple(sorted({*test_lengths}))
     planned = []
     for base in experiments:
@@ -249,7 +249,7 @@ def plan_continued(
             )
         model = _converted("-".join(["continued", base.model.name.split("/")[-1]]), each)
         tests = replace(base.tests, lengths=lengths)
-        asked = objective if objective != Objective("next-token") else base.objective
+        asked = objective if objective != ObjectiveSpec("next-token") else base.objective
         planned.append(Experiment(longer, model, training, tests, base.seed, asked, continues=base))
     return planned
 
@@ -277,15 +277,15 @@ def plan_further(
         return plan_continued([run.experiment], conversions, train_length=block, test_lengths=tested, settings=settings)
     if not text or train_length is None:
         raise Error(f"{origin}: to go on from a checkpoint, name a corpus and --train-length.")
-    given = of_parts(parse(settings), {"training", "objective", "text"})
-    objective = _objective(given)
-    held_out = take(schema(TextSettings, without=("test_tokens",)), settings_of(given, "text"), "text", "text.")
+    fixed = of_parts(parse(settings), {"training", "objective", "text"})
+    objective = _objective(fixed)
+    held_out = take(schema(TextSettings, without=("test_tokens",)), settings_of(fixed, "text"), "text", "text.")
     return plan_text(
         str((run and model_folder(run)) or origin),
         list(map(str, text)),
         conversions=[conversions],
         block=train_length,
-        training=_training(settings_of(given, "training"), train_length),
+        training=_training(settings_of(fixed, "training"), train_length),
         tokens_at_once=objective.tokens_at_once,
         test_lengths=lengths(test_lengths) if isinstance(test_lengths, str) else test_lengths,
         way=way,
@@ -294,9 +294,9 @@ def plan_further(
     )
 
 
-def _objective(given: dict[str, Any]) -> Objective:
-    settings = settings_of(given, "objective")
-    return Objective("next-token", **take(schema(Objective, without=("kind",)), settings, "objective", "objective."))
+def _objective(fixed: dict[str, Any]) -> ObjectiveSpec:
+    known, settings = schema(ObjectiveSpec, without=("kind",)), settings_of(fixed, "objective")
+    return ObjectiveSpec("next-token", **take(known, settings, "objective", "objective."))
 
 
 def _converted(name: str, conversions: Sequence[Mapping[str, Any]], **known: Any) -> ModelSpec:
@@ -346,7 +346,7 @@ def plan_answers(
         trained=trained,
         questions=questions,
     )
-    tests, objective = LengthTests((window,)), Objective("answers", tokens_at_once)
+    tests, objective = LengthTests((window,)), ObjectiveSpec("answers", tokens_at_once)
     experiments = []
     one = isinstance(model, (str, Path, Experiment)) or (len(model) == 2 and isinstance(model[1], Mapping))
     every: Sequence[Any] = [model] if one else model  # pyright: ignore[reportAssignmentType]
@@ -382,13 +382,13 @@ def _in_tokens(spec: AnswersSpec, folder: Path | str) -> tuple[AnswersSpec, Any]
     return replace(spec, tokenizer=tokenizers.digest(read), tokenizer_folder=str(folder)), read
 
 
-def _checkpoint(name: str, spec: AnswersSpec, given: Sequence[str | convert.Conversion]) -> ModelSpec:
+def _checkpoint(name: str, spec: AnswersSpec, wanted: Sequence[str | convert.Conversion]) -> ModelSpec:
     run = run_at(Path(name).expanduser())
     checkpoint = pretrained.find(str(model_folder(run)) if run else name)
     tokenizer = tokenizers.load(checkpoint.folder, name)
     Prompts(tokenizer, spec.block, spec.budget)
     checkpoint.check(tokenizer, spec.block, "window")
-    conversions = texts.conversions_of(given, tokenizer)
+    conversions = texts.conversions_of(wanted, tokenizer)
     return checkpoint_spec(checkpoint, conversions, spec.block, spec.block, "window", "Lower window.")
 
 
@@ -443,11 +443,11 @@ def _called(corpus: str | Path) -> str:
     return Path(os.path.abspath(path)).name or str(corpus) if path.exists() else str(corpus)
 
 
-def _training(given: dict[str, Any], length: int) -> Training:
+def _training(options: dict[str, Any], length: int) -> Training:
     """The training of a language model, as these settings say and as usual where they say nothing."""
-    if wrong := next((name for name in STRINGS_ALONE if name in given), None):
+    if wrong := next((name for name in STRINGS_ALONE if name in options), None):
         raise Error(f"training.{wrong} is for strings: windows of text all have one length. Use train_length.")
-    trained = take(training_options(), given, "training", "training.")
+    trained = take(training_options(), options, "training", "training.")
     steps = trained.get("steps", USUAL.steps)
     training = USUAL.but(**{"warmup": min(WARMUP, steps // 10), **trained})
     check_precision(training)
@@ -456,18 +456,18 @@ def _training(given: dict[str, Any], length: int) -> Training:
 
 
 def _tests(
-    given: dict[str, Any], way: Way, trained: int, wanted: str | Sequence[int] | None, held_out: int
+    options: dict[str, Any], way: Way, trained: int, wanted: str | Sequence[int] | None, held_out: int
 ) -> LengthTests:
-    if way == "windows" and given:
+    if way == "windows" and options:
         raise Error(
-            f"tests.{next(iter(given))} is for way='last-token', which draws tokens at random; windows follow one "
+            f"tests.{next(iter(options))} is for way='last-token', which draws tokens at random; windows follow one "
             "another through the text. text.test_tokens says how much of it is tested."
         )
     if wanted is None:
         wanted = [n for n in (trained << k for k in range(DOUBLINGS + 1)) if n <= held_out] or [trained]
     tested = lengths(wanted) if isinstance(wanted, str) else tuple(wanted)
     return LengthTests(
-        tuple(sorted({*tested, trained})), way=way, **take(settings_of_part("tests"), given, "tests", "tests.")
+        tuple(sorted({*tested, trained})), way=way, **take(settings_of_part("tests"), options, "tests", "tests.")
     )
 
 
@@ -496,13 +496,13 @@ def apart(word: str) -> tuple[str, dict[str, Any]]:
 
 def model_specs(
     asked: list[tuple[str, dict[str, Any]]],
-    given: dict[str, Any],
+    fixed: dict[str, Any],
     tokenizer: Any,
     unused: Callable[[str, list[str]], None] | None = None,
 ) -> list[ModelSpec]:
     """The models as data, each once; ends of segments that are named by a rule become token ids."""
     specs = []
-    for name, meant in options_of_models(given, asked, unused):
+    for name, meant in options_of_models(fixed, asked, unused):
         if name == "bipe":
             meant.setdefault("ends", "sentence")
         if name in START:

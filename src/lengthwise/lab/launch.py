@@ -46,9 +46,9 @@ class Launch:
         return {name: getattr(self, name) for name in schema(Launch)}
 
     @staticmethod
-    def of(given: Mapping[str, Any], owner: str) -> Launch:
+    def of(options: Mapping[str, Any], owner: str) -> Launch:
         """The launch that these fields say; None leaves one as it is."""
-        return Launch(**take(schema(Launch), {k: v for k, v in given.items() if v is not None}, owner))
+        return Launch(**take(schema(Launch), {k: v for k, v in options.items() if v is not None}, owner))
 
 
 @dataclass(frozen=True)

@@ -87,10 +87,10 @@ def load_task(run: Run, *, trust: bool = False, task: tasks.Task | None = None) 
     """The task of a run; of one from outside the library `load_model` says when it runs."""
     spec = run.experiment.task
     if task is not None:
-        given = spec_of(task)
-        if given.params != spec.params or (given.source is None) != (spec.source is None):
-            raise Error(f"{run.path}: its task is {spec.name} with {spec.params}, got one with {given.params}.")
-        if given.source != spec.source:
+        own = spec_of(task)
+        if own.params != spec.params or (own.source is None) != (spec.source is None):
+            raise Error(f"{run.path}: its task is {spec.name} with {spec.params}, got one with {own.params}.")
+        if own.source != spec.source:
             _warn(run, spec.name)
         return task
     name = _permitted(run, "task", spec, trust) if tasks.own.is_own(spec.name) else spec.name
@@ -114,9 +114,9 @@ def _permitted(run: Run, what: str, spec: ModelSpec | TaskSpec, trust: bool) -> 
     copy = run.path / SOURCES[what]
     if own_code.find_file(name) is None or name.startswith(f"{own_code.MAIN}:"):
         # A notebook's class, or a file of another machine: the record keeps its source.
-        kept = f"{copy}:{name.rpartition(':')[2].rpartition('.')[2]}"
-        if own_code.unchanged(kept, source):
-            return kept
+        copied = f"{copy}:{name.rpartition(':')[2].rpartition('.')[2]}"
+        if own_code.unchanged(copied, source):
+            return copied
     raise Error(
         f"{run.path}: the source of its {what} {name} is not what it was in this run. Restore it (its text is in "
         f"{copy}), train again, or {hand_over}."

@@ -176,17 +176,17 @@ class MeasuredAnswers:
 
     def to_json(self) -> dict[str, Any]:
         tasks = {
-            name: {"metric": found.metric, "questions": len(found.answers), **(found.scores or {"score": None})}
-            for name, found in self.tasks.items()
+            name: {"metric": each.metric, "questions": len(each.answers), **(each.scores or {"score": None})}
+            for name, each in self.tasks.items()
         }
-        said = {"model": self.model, "data": self.source, "split": self.split, "window": self.window}
-        return {**said, "tasks": tasks, "average": self.average}
+        record = {"model": self.model, "data": self.source, "split": self.split, "window": self.window}
+        return {**record, "tasks": tasks, "average": self.average}
 
     @property
     def average(self) -> float | None:
         """Of all seven tasks; None where one is missing."""
-        found = [answered.scores["score"] for answered in self.tasks.values() if answered.scores]
-        return sum(found) / len(found) if len(found) == len(scrolls.TASKS) else None
+        scores = [answered.scores["score"] for answered in self.tasks.values() if answered.scores]
+        return sum(scores) / len(scores) if len(scores) == len(scrolls.TASKS) else None
 
 
 @checked
@@ -235,7 +235,7 @@ def measure_answers(
             most,
             autocast=how.precision,
             tokens_at_once=tokens_at_once,
-            after=(lambda found, task=task, of=count: after(task, len(found), of)) if after else None,
+            after=(lambda answers, task=task, of=count: after(task, len(answers), of)) if after else None,
         )
         known = all(each.outputs for each in asked)
         scores = score(kind.metric, [*written.values()], [each.outputs for each in asked]) if known else None
@@ -273,9 +273,9 @@ def open_model(model: str | Path, lengths: str | Sequence[int] | None, how: Load
     wanted = written(lengths) if isinstance(lengths, str) else _LENGTHS.read(lengths, "lengths")
     if not wanted:
         raise Error("lengths is empty: name at least one, such as 512.")
-    given = tokenizers.load(how.tokenizer) if how.tokenizer else None
-    classifier, read = _model(str(model), run, how, given)
-    if run and given and tokenizers.digest(given) != tokenizers.digest(load_tokenizer(run)):
+    tokenizer = tokenizers.load(how.tokenizer) if how.tokenizer else None
+    classifier, read = _model(str(model), run, how, tokenizer)
+    if run and tokenizer and tokenizers.digest(tokenizer) != tokenizers.digest(load_tokenizer(run)):
         raise Error(
             f"{how.tokenizer}: another tokenizer than that of {model}, whose model knows the tokens of its own alone. "
             "Leave it out."
@@ -303,15 +303,15 @@ def run_at(path: Path) -> Run | None:
     return run
 
 
-def _model(name: str, run: Run | None, how: Loading, given: Any) -> tuple[TokenClassifier, Any]:
+def _model(name: str, run: Run | None, how: Loading, tokenizer: Any) -> tuple[TokenClassifier, Any]:
     """The model, converted, and its tokenizer: the one given, or its own."""
     if run is not None and not how.conversions:
-        return load_model(run, how.which, trust=how.trust), given or load_tokenizer(run)  # pyright: ignore[reportReturnType]
+        return load_model(run, how.which, trust=how.trust), tokenizer or load_tokenizer(run)  # pyright: ignore[reportReturnType]
     folder = model_folder(run, how.which) if run else name
     if folder is None:
         raise Error(f"{name}: a conversion needs a model that transformers loads, and this is none. Leave it out.")
     checkpoint = pretrained.find(str(folder))
-    read = given or tokenizers.load(checkpoint.folder, name)
+    read = tokenizer or tokenizers.load(checkpoint.folder, name)
     converted = convert.load(checkpoint, texts.conversions_of(how.conversions, read)).eval()
     return pretrained.as_classifier(converted, name), read
 
@@ -330,10 +330,10 @@ def text_of(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> 
     if isinstance(spec, AnswersSpec):
         raise Error(f"{run.path}: it was trained to answer {spec.task}. Give a corpus, such as --corpus book.txt.")
     assert isinstance(spec, TextSpec)
-    found = texts.read(spec, 1) if model.folder is None else texts.read_for(pretrained.find(model.folder), spec)
-    if found.digests != spec.digests:
+    content = texts.read(spec, 1) if model.folder is None else texts.read_for(pretrained.find(model.folder), spec)
+    if content.digests != spec.digests:
         raise Error(f"{', '.join(spec.files)}: the text changed since the run. Name a corpus, such as --corpus PATH.")
-    return f"{spec.name} (held out)", found.test, "held out"
+    return f"{spec.name} (held out)", content.test, "held out"
 
 
 def _place(file: str | Path) -> str:

@@ -57,7 +57,7 @@ def engine_of(how: Launch, runs: int, device: str) -> Engine:
         raise UnknownName("way to launch runs", name, LAUNCHES)
     if how.workers is not None and name != "pool":
         raise Error(f"workers={how.workers} is how many processes a pool has, got launch {name!r}. Leave it out.")
-    kind, given = LAUNCHES[name], dict[str, Any](word_of(word, "address=auto") for word in words)
+    kind, options = LAUNCHES[name], dict[str, Any](word_of(word, "address=auto") for word in words)
     if name in ("here", "pool"):
         cpus, gpus, cores = how.cpus_per_run or 1.0, how.gpus_per_run or 0.0, os.cpu_count() or 1
         here = torch.cuda.device_count() if device == "cuda" else int(device.startswith("cuda"))
@@ -67,8 +67,8 @@ def engine_of(how: Launch, runs: int, device: str) -> Engine:
         if how.launch is None and (how.workers or count) == 1:
             return InProcess()
         if name == "pool":
-            given.setdefault("workers", how.workers or count)
-    return kind(**take(schema(kind), given, f"launch {name}", prefix=""))
+            options.setdefault("workers", how.workers or count)
+    return kind(**take(schema(kind), options, f"launch {name}", prefix=""))
 
 
 def elsewhere(launch: Engine | str | None) -> bool:

@@ -125,8 +125,8 @@ class _JobPool:
                     for n, work in zip(numbers, works, strict=True)
                 ]
         except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
-            said = [line for line in str(error).splitlines() if "error" in line.lower()] or str(error).splitlines()
-            raise Error(f"Slurm took no job: {said[-1].strip()}. See `sinfo` for what the cluster has.") from error
+            why = [line for line in str(error).splitlines() if "error" in line.lower()] or str(error).splitlines()
+            raise Error(f"Slurm took no job: {why[-1].strip()}. See `sinfo` for what the cluster has.") from error
         self.numbers |= zip(jobs, numbers, strict=True)
         return jobs
 

@@ -99,8 +99,8 @@ def accuracy(run: Run, length: int, checkpoint: Checkpoint = "last") -> float:
 def overflowed(runs: Iterable[Run], lengths: Iterable[int], checkpoint: Checkpoint = "last") -> int:
     """How many test strings at these lengths were wrong because their logits were not finite."""
     # Results of before these were counted have none: a run that overflowed failed.
-    found = [run.result["checkpoints"][checkpoint].get("overflowed", {}) for run in runs]
-    return sum(of.get(str(n), 0) for n in set(lengths) for of in found)
+    counts = [run.result["checkpoints"][checkpoint].get("overflowed", {}) for run in runs]
+    return sum(of.get(str(n), 0) for n in set(lengths) for of in counts)
 
 
 def in_parts(run: Run) -> bool:
@@ -219,7 +219,7 @@ def perplexities(run: Run, which: str = "last") -> dict[int, float]:
 
     `which`: "last" or, of a checkpoint that was trained on, "before".
     """
-    measured = run.result["checkpoints"][which]
-    if "losses" not in measured:
-        return {run.experiment.tests.lengths[0]: measured["perplexity"]}
-    return {int(n): Loss(mean, 0).perplexity for n, mean in measured["losses"].items()}
+    scores = run.result["checkpoints"][which]
+    if "losses" not in scores:
+        return {run.experiment.tests.lengths[0]: scores["perplexity"]}
+    return {int(n): Loss(mean, 0).perplexity for n, mean in scores["losses"].items()}

@@ -45,10 +45,10 @@ def parse(settings: Settings) -> dict[str, Any]:
     return parsed
 
 
-def _texts(given: Any, rule: str) -> Sequence[str]:
-    texts = [given] if isinstance(given, str) else given
+def _texts(value: Any, rule: str) -> Sequence[str]:
+    texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, (list, tuple)) or not all(isinstance(each, str) for each in texts):
-        raise Error(f"{rule}, got {in_words(given)}.")
+        raise Error(f"{rule}, got {in_words(value)}.")
     return texts
 
 
@@ -121,13 +121,13 @@ def parse_sweep(sweep: Sweep) -> dict[str, list[Any]]:
     return parsed
 
 
-def check_choosable(names: Iterable[str], given: Mapping[str, Any], task: Any) -> None:
-    """Refuse settings that are also `given`, and those that change what is asked rather than who answers."""
+def check_choosable(names: Iterable[str], fixed: Mapping[str, Any], task: Any) -> None:
+    """Refuse settings that are also `fixed`, and those that change what is asked rather than who answers."""
     asked = [each for each in (task if isinstance(task, (list, tuple)) else [task]) if isinstance(each, str)]
     for name in names:
         if not isinstance(name, str):
             raise Error(f"A setting is named by a text, got {in_words(name)}. For example training.lr.")
-        if name in given:
+        if name in fixed:
             raise Error(f"{name} is both set and swept. Leave one of the two out.")
         if name in VALIDATED_ON or any(
             in_full(name, asked).startswith(f"{part}.") for part in ("tests", "task", *asked)

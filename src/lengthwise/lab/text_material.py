@@ -91,8 +91,8 @@ class TextMaterial(Material):
         state, total = scoring.state, len(experiment.tests.lengths)
 
         def after(losses: dict[int, Loss]) -> None:
-            kept = {str(n): list(loss) for n, loss in losses.items()}
-            scoring.after("test last", "so far", kept, len(losses), total)
+            record = {str(n): list(loss) for n, loss in losses.items()}
+            scoring.after("test last", "so far", record, len(losses), total)
 
         known = {int(n): Loss(*loss) for n, loss in state.scores.get("so far", {}).items()}
         # At a single length a test that is stopped begins anew, so there is nothing to keep meanwhile.

@@ -117,10 +117,10 @@ def ends_of(rule: Any, tokenizer: Any) -> Any:
     return segment_ends(tokenizer, rule) if named else rule
 
 
-def conversions_of(given: Sequence[str | convert.Conversion], tokenizer: Any) -> list[dict[str, Any]]:
+def conversions_of(wanted: Sequence[str | convert.Conversion], tokenizer: Any) -> list[dict[str, Any]]:
     """Returns conversions as data: from "yarn factor=4" or JSON, with tokens where `ends` names a rule."""
     conversions = []
-    for each in given:
+    for each in wanted:
         conversion = _written(each) if isinstance(each, str) else each
         if isinstance(conversion, Mapping) and "ends" in conversion:
             conversion = {**conversion, "ends": ends_of(conversion["ends"], tokenizer)}

@@ -70,8 +70,8 @@ def get(name: str, *, width: int, position: Position | None = None, **options) -
         raise UnknownName("mixer", name, MIXERS)
     if position is not None:
         options["position"] = position
-    given = take(schema(MIXERS[name], without=FILLED_IN), options, f"mixer {name!r}")
-    return MIXERS[name](width, **given)
+    values = take(schema(MIXERS[name], without=FILLED_IN), options, f"mixer {name!r}")
+    return MIXERS[name](width, **values)
 
 
 __all__ = [

@@ -161,13 +161,13 @@ def _standing(A: Tensor, v: Tensor, index: Tensor | None, real: Tensor) -> tuple
 
 def _shape(width: int, blocks: int | None, block: int | None) -> tuple[int, int]:
     """(h, b)"""
-    given = {name: n for name, n in (("blocks", blocks), ("block", block)) if n is not None} or {"block": 8}
-    for name, n in given.items():
+    sizes = {name: n for name, n in (("blocks", blocks), ("block", block)) if n is not None} or {"block": 8}
+    for name, n in sizes.items():
         if n < 1:
             raise Error(f"block-lrnn: {name} must be at least 1, got {n}.")
     if blocks is not None and block is not None:
         return blocks, block
-    ((name, n),) = given.items()
+    ((name, n),) = sizes.items()
     if width % n:
         other = "block" if name == "blocks" else "blocks"
         raise Error(

@@ -32,20 +32,20 @@ class Gamma(nn.Module):
 
     def __init__(self, heads: int, gamma: float | Sequence[float], learned: bool):
         super().__init__()
-        given = [gamma] * heads if isinstance(gamma, int | float) else list(gamma)
-        if len(given) != heads:
-            raise Error(f"chain: gamma is a number or one for each of the {heads} heads, got {len(given)}.")
-        if not all(isinstance(g, int | float) and 0 <= g < 1 for g in given):
+        gammas = [gamma] * heads if isinstance(gamma, int | float) else list(gamma)
+        if len(gammas) != heads:
+            raise Error(f"chain: gamma is a number or one for each of the {heads} heads, got {len(gammas)}.")
+        if not all(isinstance(g, int | float) and 0 <= g < 1 for g in gammas):
             raise Error(
                 f"chain: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a "
                 "finite number. The paper's is 0.9."
             )
-        if learned and not all(0 < g < HIGHEST for g in given):
+        if learned and not all(0 < g < HIGHEST for g in gammas):
             raise Error(
                 f"chain: a learned gamma must start above 0 and below {HIGHEST}, got {gamma}: it is {HIGHEST} times a "
                 "sigmoid, which nears these and never leaves them. Use 0.01 to start near softmax attention."
             )
-        self.fixed = tuple(float(g) for g in given)
+        self.fixed = tuple(float(g) for g in gammas)
         self.logit = nn.Parameter((torch.tensor(self.fixed) / HIGHEST).logit()) if learned else None
 
     def forward(self, q: Tensor) -> float | Tensor:
@@ -58,8 +58,8 @@ class Gamma(nn.Module):
         return torch.tensor(self.fixed, dtype=kind, device=q.device)
 
     def extra_repr(self) -> str:
-        given = ", ".join(f"{g:g}" for g in dict.fromkeys(self.fixed))
-        return given if self.logit is None else f"learned from {given}"
+        values = ", ".join(f"{g:g}" for g in dict.fromkeys(self.fixed))
+        return values if self.logit is None else f"learned from {values}"
 
 
 def check_paths(paths: str) -> None:

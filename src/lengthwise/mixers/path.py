@@ -115,9 +115,9 @@ class PaTH(AttentionMixer):
             rows = slice(start, min(start + BLOCK, T))
             own, so_far = slice(S - T + start, S - T + rows.stop), slice(S - T + rows.stop)
             read = partial(self._read_block, layout.pick(rows), seen.layout.pick(so_far))
-            given = (q[:, :, rows], seen.k[:, :, own], w[:, :, rows], beta[:, :, rows, None])
+            inputs = (q[:, :, rows], seen.k[:, :, own], w[:, :, rows], beta[:, :, rows, None])
             c = None if seen.gates is None else seen.gates[:, :, so_far]
-            y, turned = made_again(T > BLOCK, read, *given, turned, seen.v[:, :, so_far], c)
+            y, turned = made_again(T > BLOCK, read, *inputs, turned, seen.v[:, :, so_far], c)
             parts.append(y)
         return parts[0] if len(parts) == 1 else torch.cat(parts, 2), turned
 

@@ -48,12 +48,12 @@ class ReadInBlocks(AttentionMixer):
         return made_again(T > ROWS, run, q[:, :, rows], seen.k[:, :, so_far], seen.v[:, :, so_far])
 
 
-def made_again(again: bool, run: Callable[..., Any], *given: Tensor | None) -> Any:
+def made_again(again: bool, run: Callable[..., Any], *inputs: Tensor | None) -> Any:
     """`run(*given)`; with `again`, all but its result is forgotten and made again for the backward pass."""
     # torch.func cannot run the hooks by which the second time happens.
-    if not again or not torch.is_grad_enabled() or mapped(*given):
-        return run(*given)
-    return checkpoint(run, *given, use_reentrant=False)
+    if not again or not torch.is_grad_enabled() or mapped(*inputs):
+        return run(*inputs)
+    return checkpoint(run, *inputs, use_reentrant=False)
 
 
 def sums_to_the_end(x: Tensor) -> Tensor:

@@ -163,6 +163,6 @@ class Recurrent(Mixer):
         packed_y, ends = self._run(packed, starts)
         y = unpacked.put_together(pad_packed_sequence(packed_y, batch_first=True)[0])
 
-        kept, owner = unpacked.closes, unpacked.owner[unpacked.closes]
-        hidden = tuple(h.index_copy(1, owner, e[:, kept].to(h.dtype)) for h, e in zip(hidden, ends, strict=True))
-        return y, RecurrentState(hidden, last.index_copy(0, owner, unpacked.sequence[kept]))
+        closes, owner = unpacked.closes, unpacked.owner[unpacked.closes]
+        hidden = tuple(h.index_copy(1, owner, e[:, closes].to(h.dtype)) for h, e in zip(hidden, ends, strict=True))
+        return y, RecurrentState(hidden, last.index_copy(0, owner, unpacked.sequence[closes]))

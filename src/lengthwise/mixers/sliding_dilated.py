@@ -76,21 +76,21 @@ class SlidingDilated(AttentionMixer):
     def at(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, x: Tensor, *, layout: Layout, stride: int, level: Level = FIRST
     ) -> Tensor:
-        kept = from_end(x.shape[1], stride)
-        q, k, v = self._some_queries(x, kept)
-        return self._read(q, KeyValues(k, v, layout), layout.pick(kept), level, stride)
+        places = from_end(x.shape[1], stride)
+        q, k, v = self._some_queries(x, places)
+        return self._read(q, KeyValues(k, v, layout), layout.pick(places), level, stride)
 
-    def _some_queries(self, x: Tensor, kept: slice) -> Iterator[Tensor]:
+    def _some_queries(self, x: Tensor, places: slice) -> Iterator[Tensor]:
         """The queries of some tokens, and the keys and values of all."""
         if type(self.qkv) is nn.Linear:
             D = x.shape[-1]
             weight, bias = self.qkv.weight, self.qkv.bias
-            q = F.linear(x[:, kept], weight[:D], None if bias is None else bias[:D])
+            q = F.linear(x[:, places], weight[:D], None if bias is None else bias[:D])
             k, v = F.linear(x, weight[D:], None if bias is None else bias[D:]).chunk(2, -1)
         else:
             # An adapter in its place does more than multiply by its weight.
             q, k, v = self.qkv(x).chunk(3, -1)
-            q = q[:, kept]
+            q = q[:, places]
         return (split_heads(part, self.heads) for part in (q, k, v))
 
     def _over_ranks(self, x: Tensor, piece: Piece, layout: Layout, level: Level) -> Tensor:

@@ -80,9 +80,9 @@ def _layers(config: LengthwiseConfig, count: int, snapped: dict[str, Any] | None
         raise Error(f"depth: layers (of an adaptive depth, thickness) must be at least 1, got {count}.")
     specs = config.mixer if isinstance(config.mixer, list) else [config.mixer or {}] * count
     blocks = config.blocks(count)
-    for name, given in (("mixer", specs), ("block", blocks)):
-        if len(given) != count:
-            raise Error(f"{name} lists {len(given)} for {count} layers; list one for each, or give one for all.")
+    for name, listing in (("mixer", specs), ("block", blocks)):
+        if len(listing) != count:
+            raise Error(f"{name} lists {len(listing)} for {count} layers; list one for each, or give one for all.")
     make = Layer if snapped is None else partial(SnappedLayer, **_centres(snapped))
     acts = any(map(_compares, specs))
     return [

@@ -159,11 +159,11 @@ class LengthwiseConfig(Portable, PreTrainedConfig):
                 "Untie them, or leave num_outputs out."
             )
 
-    def _refuse_unknown(self, given: dict[str, Any]) -> None:
+    def _refuse_unknown(self, options: dict[str, Any]) -> None:
         """A misspelt field would otherwise become an attribute which nothing reads."""
-        if "model_type" in given:
+        if "model_type" in options:
             return  # a saved config, in which other tools may have left fields of their own
-        for key in given:
+        for key in options:
             # What transformers took for itself is no attribute now, or one that all its configs have.
             foreign = key in vars(self) and not hasattr(PreTrainedConfig, key)
             if foreign and not key.startswith("_") and not key.endswith("_token_id") and key != "tokenizer_class":
@@ -171,8 +171,8 @@ class LengthwiseConfig(Portable, PreTrainedConfig):
 
     def blocks(self, layers: int) -> list[Block]:
         """One for every layer."""
-        given = self.block if isinstance(self.block, list) else [self.block or {}] * layers
-        return [Block.of(options) for options in given]
+        specs = self.block if isinstance(self.block, list) else [self.block or {}] * layers
+        return [Block.of(options) for options in specs]
 
     @property
     def heads(self) -> int:

@@ -227,20 +227,20 @@ class Adaptive(DepthPolicy):
             for _ in range(up):
                 piece, here = self._climb(piece, here, level)
             tops.append(piece)
-        kept = layout.pick(from_end(T, C**up))
-        kept = replace(kept, positions=kept.positions.div(C**up, rounding_mode="floor"))
-        return torch.cat(tops[::-1], 1), kept, up
+        top = layout.pick(from_end(T, C**up))
+        top = replace(top, positions=top.positions.div(C**up, rounding_mode="floor"))
+        return torch.cat(tops[::-1], 1), top, up
 
     def _climb(self, x: Tensor, layout: Layout, level: Level) -> tuple[Tensor, Layout]:
         """One group, and of its outputs every C-th, counted from the end."""
         C = self.chunk
         if self.pad_tokens:
             x, layout = _pad_to_chunks(x, layout, level.pad, C)
-        kept = from_end(x.shape[1], C)
+        ends = from_end(x.shape[1], C)
         for layer in self.layers[:-1]:
             x = layer(x, layout, level)
         x = self._nodes(x, layout, level, stride=C)
-        layout = layout.pick(kept)
+        layout = layout.pick(ends)
         return x, replace(layout, positions=layout.positions.div(C, rounding_mode="floor"))
 
     def _nodes(self, x: Tensor, layout: Layout, level: Level, **options: Any) -> Tensor:

@@ -34,8 +34,8 @@ class HuggingFaceClassifier(TokenClassifier):
         return self.inner(tokens, **self.settings, **keep).logits
 
 
-def build(name: str, path: str, vocab_size: int, num_outputs: int, given: dict[str, Any]) -> TokenClassifier:
-    config = _config(path, take(options(path), given, name))
+def build(name: str, path: str, vocab_size: int, num_outputs: int, values: dict[str, Any]) -> TokenClassifier:
+    config = _config(path, take(options(path), values, name))
     need, have = max(vocab_size, num_outputs), getattr(config, "vocab_size", None)
     if not isinstance(have, int) or have < need:
         raise ShapeError(

@@ -33,9 +33,9 @@ def read_layout(
 
 def layout_of_piece(ranks: Ranks, tokens: Tensor, whole: dict[str, Any]) -> Layout:
     """The layout of these tokens, (B,T) or (B,T,D); `whole`: arguments that only a whole sequence may have."""
-    if given := [name for name, value in whole.items() if value is not None]:
+    if extra := [name for name, value in whole.items() if value is not None]:
         raise Error(
-            f"{', '.join(given)} cannot be given where a sequence is divided among ranks: it is one row of real "
+            f"{', '.join(extra)} cannot be given where a sequence is divided among ranks: it is one row of real "
             "tokens, without a cache. Leave it out, or call split_over(None) first."
         )
     shapes = ranks.gather(torch.tensor(tokens.shape[:2], device=tokens.device)).tolist()
@@ -69,10 +69,10 @@ def _masked(tokens: Tensor, mask: Tensor | None, sequences: Tensor | None, cache
             f"attention_mask must be (B,T), 1 on real tokens, got {list(mask.shape)}. What a token may read of the "
             "others is the model's own to say; where a row holds several sequences, give sequence_ids."
         )
-    for name, given, length in (("attention_mask", mask, past + T), ("sequence_ids", sequences, T)):
-        if given is not None and given.shape != (B, length):
+    for name, rows, length in (("attention_mask", mask, past + T), ("sequence_ids", sequences, T)):
+        if rows is not None and rows.shape != (B, length):
             what = "as the tokens of the cache and these" if length > T else "as input_ids"
-            raise ShapeError(f"{name} must be shaped {what}, {[B, length]}, got {list(given.shape)}.")
+            raise ShapeError(f"{name} must be shaped {what}, {[B, length]}, got {list(rows.shape)}.")
     real = None if mask is None else _real(mask)
     if sequences is not None:
         return Layout.from_sequences(sequences, real)

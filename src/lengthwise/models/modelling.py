@@ -244,13 +244,13 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
             input_ids = input_ids if new is None else input_ids[:, -new:]
             if past_key_values.length and not is_first_iteration:
                 attention_mask = None  # what generate() has appended is real, and the cache knows the prompt's padding
-        given: dict[str, Any] = {"input_ids": input_ids}
+        inputs: dict[str, Any] = {"input_ids": input_ids}
         if inputs_embeds is not None and is_first_iteration:
-            given = {"inputs_embeds": inputs_embeds if new is None else inputs_embeds[:, -new:]}
+            inputs = {"inputs_embeds": inputs_embeds if new is None else inputs_embeds[:, -new:]}
         if output_hidden_states or output_attentions:
-            given |= {"output_hidden_states": output_hidden_states, "output_attentions": output_attentions}
+            inputs |= {"output_hidden_states": output_hidden_states, "output_attentions": output_attentions}
         return {
-            **given,
+            **inputs,
             "attention_mask": attention_mask,
             "past_key_values": past_key_values,
             "logits_to_keep": 1 if logits_to_keep is None else logits_to_keep,

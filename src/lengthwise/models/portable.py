@@ -39,8 +39,8 @@ class Portable:
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **options: Any) -> Any:
         """Without the `auto_map`, which is no setting of the model, and is written again when it is saved."""
-        kept = {key: value for key, value in config_dict.items() if key != "auto_map"}
-        return super().from_dict(kept, **options)  # pyright: ignore[reportAttributeAccessIssue]
+        plain = {key: value for key, value in config_dict.items() if key != "auto_map"}
+        return super().from_dict(plain, **options)  # pyright: ignore[reportAttributeAccessIssue]
 
     @classmethod
     def register_for_auto_class(cls, auto_class: str = "AutoConfig") -> None:

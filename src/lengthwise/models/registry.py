@@ -61,22 +61,22 @@ def build(
 
 
 def _build(
-    name: str, vocab_size: int, num_outputs: int | None, given: dict[str, Any], digest: str | None
+    name: str, vocab_size: int, num_outputs: int | None, values: dict[str, Any], digest: str | None
 ) -> TokenClassifier:
     logits = vocab_size if num_outputs is None else num_outputs
     if name.startswith(HF):
         if digest and source(name) != digest:
             raise Error(f"{name}: the config has changed since the experiment was planned. Restore it, or plan anew.")
-        return hugging_face.build(name, name.removeprefix(HF), vocab_size, logits, given)
+        return hugging_face.build(name, name.removeprefix(HF), vocab_size, logits, values)
     if ":" in name:
         kind = own_code.load(name, nn.Module, digest)
-        given = take(_class_options(kind), given, name)
+        values = take(_class_options(kind), values, name)
         if "vocab_size" in inspect.signature(kind).parameters:
-            given = {"vocab_size": max(vocab_size, logits), **given}
-        with blaming(name, f"could not be built with {given or 'no options'}"):
-            return TokenClassifier(kind(**given), logits, name)
-    given = take(options(name), given, name)
-    return PresetClassifier(LengthwiseForCausalLM(PRESETS[name](vocab_size, num_outputs, **given)), logits, name)
+            values = {"vocab_size": max(vocab_size, logits), **values}
+        with blaming(name, f"could not be built with {values or 'no options'}"):
+            return TokenClassifier(kind(**values), logits, name)
+    values = take(options(name), values, name)
+    return PresetClassifier(LengthwiseForCausalLM(PRESETS[name](vocab_size, num_outputs, **values)), logits, name)
 
 
 def _class_options(kind: type) -> Schema:

@@ -172,20 +172,20 @@ class LengthwisePreTrainedModel(PreTrainedModel):
 
         On PARITY with post-norm, variance 1/fan_in took about two thirds of the steps of 1/(2 fan_in).
         """
-        given, std = self.config.initialisation or {}, self.config.initializer_range
+        scales, std = self.config.initialisation or {}, self.config.initializer_range
         if module is self and self.pad is not None:
-            nn.init.normal_(self.pad, std=given.get("pad", 1.0))
-        elif isinstance(module, mixers.SlidingDilated) and "r" in given:
-            nn.init.normal_(module.r, std=given["r"])
-        elif isinstance(module, mixers.BlockLRNN) and "initial" in given and module.initial is not None:
-            nn.init.normal_(module.initial, std=given["initial"])
+            nn.init.normal_(self.pad, std=scales.get("pad", 1.0))
+        elif isinstance(module, mixers.SlidingDilated) and "r" in scales:
+            nn.init.normal_(module.r, std=scales["r"])
+        elif isinstance(module, mixers.BlockLRNN) and "initial" in scales and module.initial is not None:
+            nn.init.normal_(module.initial, std=scales["initial"])
         elif isinstance(module, nn.Embedding):
-            std = given.get("embedding", std)
+            std = scales.get("embedding", std)
             # A table of positions has a say of its own, but is added to the embeddings and must not drown them.
             if std is not None or all(module is not part for part in self.position.modules()):
                 nn.init.normal_(module.weight, std=1 / self.config.embedding_scale if std is None else std)
-        elif isinstance(module, nn.Linear) and given.get("linear") != "torch":
-            std = given.get("linear", std)
+        elif isinstance(module, nn.Linear) and scales.get("linear") != "torch":
+            std = scales.get("linear", std)
             nn.init.normal_(module.weight, std=module.in_features**-0.5 if std is None else std)
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
@@ -274,7 +274,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         x, layout, level, cache, equal, placed, _ = entered
         T, made = x.shape[1], [x]
         # A group of adaptive depth that opens late is passed by the tokens of the cache as well.
-        hooks = [layer.register_forward_hook(lambda _, given, y: made.append(y[:, -T:])) for layer in self.depth.layers]
+        hooks = [layer.register_forward_hook(lambda _, _in, y: made.append(y[:, -T:])) for layer in self.depth.layers]
         try:
             x = self.depth(x, layout, level, False, cache, equal, placed)
         finally:

@@ -89,8 +89,8 @@ def _level_by_level(layers: Sequence[nn.Module], C: int, depth: int, x: Tensor, 
         for layer in layers:
             x = layer(x, layout, level)
         first = [(piece.total - 1 - sum(piece.lengths[:r])) % C for r in range(ranks.size)]
-        kept = tuple(len(range(i, n, C)) for i, n in zip(first, piece.lengths, strict=True))
-        x, piece = x[:, first[ranks.rank] :: C], Piece(ranks, kept)
+        lengths = tuple(len(range(i, n, C)) for i, n in zip(first, piece.lengths, strict=True))
+        x, piece = x[:, first[ranks.rank] :: C], Piece(ranks, lengths)
     return piece.last_token(x)
 
 

@@ -64,11 +64,11 @@ def with_adjoint(
 
     def backward(ctx: Any, g: Tensor, by: Callable[..., Gradients]) -> Gradients:
         needs = list(ctx.needs_input_grad)
-        found = by(g, *ctx.saved_tensors, *ctx.constants, needs)
-        each = [x.to(ctx.dtypes[i]) if x is not None and needs[i] else None for i, x in enumerate(found)]
+        gradients = by(g, *ctx.saved_tensors, *ctx.constants, needs)
+        each = [x.to(ctx.dtypes[i]) if x is not None and needs[i] else None for i, x in enumerate(gradients)]
         return *each, *[None] * (len(needs) - len(each))
 
-    class Run(torch.autograd.Function):
+    class Forward(torch.autograd.Function):
         forward = staticmethod(run)
 
         @staticmethod
@@ -82,7 +82,7 @@ def with_adjoint(
 
         @staticmethod
         def vmap(info, in_dims, *inputs):
-            return fold(Run, info, in_dims, inputs)
+            return fold(Forward, info, in_dims, inputs)
 
     class Adjoint(torch.autograd.Function):
         forward = staticmethod(adjoint)
@@ -102,8 +102,8 @@ def with_adjoint(
     def run_alone(*inputs):
         return tuple(x.contiguous() for x in run(*inputs))
 
-    def adjoint_alone(g, *kept):
-        return tuple(g.new_empty(0) if x is None else x.contiguous() for x in adjoint(g, *kept))
+    def adjoint_alone(g, *saved):
+        return tuple(g.new_empty(0) if x is None else x.contiguous() for x in adjoint(g, *saved))
 
     run_op, adjoint_op = (
         torch.library.custom_op(f"lengthwise::{name}{end}", function, mutates_args=(), schema=schema)
@@ -112,4 +112,4 @@ def with_adjoint(
     run_op.register_fake(shapes[0])
     adjoint_op.register_fake(shapes[1])
     run_op.register_autograd(lambda ctx, g, _: backward(ctx, g, adjoint_op), setup_context=save)
-    return lambda *inputs: (run_op if torch.compiler.is_compiling() else Run.apply)(*inputs)
+    return lambda *inputs: (run_op if torch.compiler.is_compiling() else Forward.apply)(*inputs)

@@ -81,7 +81,7 @@ class Entries:
         return P, self.states(torch.zeros_like(start), a, v)[0][:, -1] if v.shape[1] else torch.zeros_like(start)
 
     def gradients(
-        self, g: Tensor, states: Tensor, kept: None, needs: list[bool], start: Tensor, *inputs: Tensor
+        self, g: Tensor, states: Tensor, saved: None, needs: list[bool], start: Tensor, *inputs: Tensor
     ) -> tuple[Tensor | None, ...]:
         """λ_t = g_t + a_{t+1}* λ_{t+1} is the gradient of v_t, and λ_t x_{t-1}* that of a_t."""
         a, v = inputs
@@ -90,8 +90,8 @@ class Entries:
         before = torch.cat([start[:, None], states[:, :-1]], 1)
         da = (lam * before.conj()).sum_to_size(a.shape)
         of_start = a[:, 0].conj() * lam[:, 0]
-        found = (of_start, start), (da, a), (lam, v)
-        return tuple(x if like.is_complex() else x.real for x, like in found)
+        pairs = (of_start, start), (da, a), (lam, v)
+        return tuple(x if like.is_complex() else x.real for x, like in pairs)
 
     def identity(self, start: Tensor) -> Tensor:
         return torch.ones_like(start)

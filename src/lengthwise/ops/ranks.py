@@ -59,8 +59,8 @@ class Ranks:
         if not own or self.size == 1:
             return
         has = torch.tensor([p.grad is not None for p in own], dtype=torch.float32, device=own[0].device)
-        for p, found in zip(own, self.add(has).tolist(), strict=True):
-            if found:
+        for p, count in zip(own, self.add(has).tolist(), strict=True):
+            if count:
                 p.grad = self.add(torch.zeros_like(p) if p.grad is None else p.grad)
 
     # What follows knows nothing of gradients; all else is made of it.
@@ -136,13 +136,13 @@ class Piece:
     def shares(self, wanted: Callable[[int, int], list[range]], source: int, target: int) -> list[tuple[slice, slice]]:
         """What the target wants of the source: where it lies in the source's piece, and where in what is fetched."""
         lo, first = sum(self.lengths[:source]), sum(self.lengths[:target])
-        found, at = [], 0
+        spans, at = [], 0
         for span in wanted(first, self.lengths[target]):
             a, z = max(span.start, lo), min(span.stop, lo + self.lengths[source])
             if a < z:
-                found.append((slice(a - lo, z - lo), slice(at + a - span.start, at + z - span.start)))
+                spans.append((slice(a - lo, z - lo), slice(at + a - span.start, at + z - span.start)))
             at += len(span)
-        return found
+        return spans
 
 
 class _Gathered(torch.autograd.Function):

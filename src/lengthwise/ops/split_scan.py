@@ -39,7 +39,7 @@ class SplitRecurrence(Protocol):
         ...
 
     def gradients(
-        self, g: Tensor, states: Tensor, kept: Any, needs: list[bool], start: Tensor, *inputs: Any
+        self, g: Tensor, states: Tensor, saved: Any, needs: list[bool], start: Tensor, *inputs: Any
     ) -> tuple[Tensor | None, ...]:
         """Those of start and of every input that are needed, from the gradient g of the states."""
         ...
@@ -84,11 +84,11 @@ class _Split(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scan: SplitRecurrence, ranks: Ranks, start: Tensor, *inputs: Any) -> tuple[Tensor, Tensor]:
         first, last = ranks.rank == 0, ranks.rank == ranks.size - 1
-        states = kept = None
+        states = saved = None
         # Of the first rank z is the true last state, so that it alone need know the initial one.
         P, z = torch.zeros_like(scan.identity(start)), torch.zeros_like(start)
         if first:
-            states, kept = scan.states(start, *inputs)
+            states, saved = scan.states(start, *inputs)
             z = states[:, -1] if states.shape[1] else start
         elif not last:
             P, z = scan.transfer(start, *inputs)
@@ -100,11 +100,11 @@ class _Split(torch.autograd.Function):
             P_all, z_all = P.expand(ranks.size, *P.shape), ranks.gather(z) if ranks.size > 1 else z[None]
         if not first:
             start = entering(P_all, z_all, torch.zeros_like(start))[ranks.rank]
-            states, kept = scan.states(start, *inputs)
+            states, saved = scan.states(start, *inputs)
         assert states is not None
         tensors = [x for x in inputs if isinstance(x, Tensor)]
         ctx.save_for_backward(start, states, P_all, *tensors)
-        ctx.scan, ctx.ranks, ctx.kept = scan, ranks, kept
+        ctx.scan, ctx.ranks, ctx.kept = scan, ranks, saved
         ctx.given = [isinstance(x, Tensor) for x in inputs]
         return states, (states[:, -1].clone() if states.shape[1] else start.clone())
 
@@ -113,7 +113,7 @@ class _Split(torch.autograd.Function):
         (g, g_final), scan, ranks = grad_outputs, ctx.scan, ctx.ranks
         start, states, P_all, *tensors = ctx.saved_tensors
         left = iter(tensors)
-        inputs = [next(left) if given else None for given in ctx.given]
+        inputs = [next(left) if present else None for present in ctx.given]
         needs, T = list(ctx.needs_input_grad[2:]), states.shape[1]
         first, last = ranks.rank == 0, ranks.rank == ranks.size - 1
 
@@ -126,19 +126,19 @@ class _Split(torch.autograd.Function):
             return scan.gradients(whole, states, ctx.kept, needs, start, *inputs)
 
         only_start = [True, *(False for _ in inputs)]
-        found, y = None, torch.zeros_like(start)
+        results, y = None, torch.zeros_like(start)
         if last and not first:
-            found = gradients(g_final, [True, *needs[1:]])
-            y = found[0]
+            results = gradients(g_final, [True, *needs[1:]])
+            y = results[0]
         elif not first:
             y = gradients(g_final, only_start)[0]
         if ranks.size > 1:
             mu = leaving(P_all, ranks.gather(y))[ranks.rank]
         else:
             mu = torch.zeros_like(start)
-        if found is None:
-            found = gradients(g_final + mu, needs)
-        return None, None, found[0] if first else None, *found[1:]
+        if results is None:
+            results = gradients(g_final + mu, needs)
+        return None, None, results[0] if first else None, *results[1:]
 
 
 __all__ = ["SplitRecurrence", "entering", "leaving", "split_scan"]

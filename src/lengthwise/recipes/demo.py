@@ -10,8 +10,8 @@ from ..lab import Experiment, Run, load_model, load_task, plan
 from ..report import Panel
 from ..verify import Unknown, claim_of
 from ..verify.certification import decide
-from ..verify.kept import keep, keep_picture, kept
 from ..verify.subject import subject_of
+from ..verify.verdict_files import extract_for_page, keep, recorded_verdict
 from .base import Finished, Recipe, Scale
 from .common.grid import Cell, Grid
 
@@ -74,12 +74,12 @@ def certified(finished: Finished, device: str, seconds: float) -> list[Panel]:
     """Proves or refutes each run and keeps that beside it, where its page finds it. Nothing is decided twice."""
     for run in [*finished["last"], *finished["prefixes"]]:
         _certify(run, seconds)
-        keep_picture(run, load_model(run), claim_of(load_task(run)), seconds)
+        extract_for_page(run, load_model(run), claim_of(load_task(run)), seconds)
     return []
 
 
 def _certify(run: Run, seconds: float) -> None:
-    before = kept(run)
+    before = recorded_verdict(run)
     if before is None or isinstance(before.verdict, Unknown):
         subject = subject_of("certify", run, None)
         claim = subject.claim.to_json()

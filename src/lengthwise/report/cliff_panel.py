@@ -72,8 +72,8 @@ def _needles(cliffs: Sequence[Cliff], names: Mapping[str, str]) -> list[Panel]:
     scored = [(each, each.needles) for each in cliffs if each.needles]
     if not scored:
         return []
-    lengths = sorted({n for each, _ in scored for n in each.found})
-    rows = [[names[each.name], *(_cell(each.found.get(n)) for n in lengths)] for each, _ in scored]
+    lengths = sorted({n for each, _ in scored for n in each.needle_shares})
+    rows = [[names[each.name], *(_cell(each.needle_shares.get(n)) for n in lengths)] for each, _ in scored]
     settings = scored[0][1].settings
     caption = (
         f"In %, with 95% intervals, over {scored[0][1].samples} prompts at each of {len(scored[0][1].depths)} depths. "
@@ -83,8 +83,8 @@ def _needles(cliffs: Sequence[Cliff], names: Mapping[str, str]) -> list[Panel]:
     return [table, *(replace(far_tokens_panel(far, names[each.name]), folded=True) for each, far in scored)]
 
 
-def _cell(found: tuple[float, float, float] | None) -> str:
-    if found is None:
+def _cell(interval: tuple[float, float, float] | None) -> str:
+    if interval is None:
         return "–"
-    share, low, high = map(percent, found)
+    share, low, high = map(percent, interval)
     return f"{share} ({low}–{high})"

@@ -21,7 +21,7 @@ NAMED = 2
 
 
 @dataclass(frozen=True)
-class Report:
+class Content:
     """Runs on strings as sections, and every other finding as a panel. With panels, there may be no runs."""
 
     runs: list[Run]
@@ -40,7 +40,7 @@ class Report:
         sweep: Swept = (),
         own_text_panels: bool = True,
         command: str = "",
-    ) -> Report:
+    ) -> Content:
         """Returns the report of these runs, and of `panels` beside them.
 
         Of the settings named in `sweep` validation strings choose: only the tests of the chosen ones are shown, and all
@@ -52,7 +52,7 @@ class Report:
         on_text = [run for run in unique if run.experiment.on_text]
         every = [*chosen.panels, *panels, *(panels_of_text(on_text) if own_text_panels else [])]
         sections = group_runs(on_strings, chosen.notes) if on_strings or not (unique or every) else []
-        return Report(unique, sections, every, command)
+        return Content(unique, sections, every, command)
 
     @property
     def on_text(self) -> list[Run]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..files import write_text
 from ..lab.statistics import Range, summary
 from .chosen_settings import Swept
-from .contents import Report
+from .contents import Content
 from .drawing import caption_in_html, folded, style
 from .finding import findings
 from .formatting import percent, spread
@@ -81,13 +81,13 @@ def write_html(
     what runs on text are worth. Of the settings named in `sweep` validation strings choose: only the tests of the
     chosen ones are shown, and all settings in a panel. `command` is what measured panels that have no runs.
     """
-    report = Report.of(runs, panels, sweep=sweep, own_text_panels=panels_of_text, command=command)
+    report = Content.of(runs, panels, sweep=sweep, own_text_panels=panels_of_text, command=command)
     links = other_pages(beside, Path(path))
     return write_text(path, page(report, title=title, description=description, links=links))
 
 
 def page(
-    report: Report, *, title: str | None = None, description: str | None = None, links: Mapping[str, str] | None = None
+    report: Content, *, title: str | None = None, description: str | None = None, links: Mapping[str, str] | None = None
 ) -> str:
     """Returns the page as text; `links` are titles of other pages by their addresses."""
     points = curve_points(report)
@@ -119,7 +119,7 @@ reads them.</p></footer>
 """
 
 
-def _about(report: Report, parts: Mapping[str, Panel], description: str | None) -> str:
+def _about(report: Content, parts: Mapping[str, Panel], description: str | None) -> str:
     """What the page is about, what its words mean and, of a long page, a list of its parts."""
     lead = description or "How well each model does at lengths it was never trained on."
     terms = Facts("How to read this page", "", {term: [text] for term, text in TERMS.items()})
@@ -128,34 +128,34 @@ def _about(report: Report, parts: Mapping[str, Panel], description: str | None) 
     return f'{code}<p class="lead">{escape(lead)}</p>{reading}{contents(parts)}'
 
 
-def curve_points(report: Report) -> int:
+def curve_points(report: Content) -> int:
     """How many points a learning curve has, so that no page grows with the number of its runs."""
     return max(8, min(POINTS, CURVES // max(1, len(report.runs))))
 
 
-def _data(report: Report, title: str, description: str | None, points: int) -> dict[str, Any]:
+def _data(report: Content, title: str, description: str | None, points: int) -> dict[str, Any]:
     """What the page can be made again from."""
     about = {"title": title, "description": description, "command": report.command}
     data = {**about, "records": [_record(run, points) for run in report.runs]}
     return {**data, "panels": [to_plain(panel) for panel in report.panels]} if report.panels else data
 
 
-def _title(report: Report) -> str:
+def _title(report: Content) -> str:
     names = list(dict.fromkeys(section.title for section in report.sections))
     names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more tasks"] if len(names) > NAMED else names
     return f"{', '.join(names)}: trained short, tested long" if names else "; ".join(p.title for p in report.panels)
 
 
-def _parts(report: Report, links: Mapping[str, str], points: int, sentences: Sequence[str]) -> dict[str, Panel]:
+def _parts(report: Content, links: Mapping[str, str], points: int, sentences: Sequence[str]) -> dict[str, Panel]:
     """Every part of the page by its name: those with a picture first, panels before what is said of all runs.
 
     The `sentences` are the findings of the sections, one each or one about all.
     """
     panels = {f"panel{i}": panel for i, panel in enumerate(report.panels)}
     glance = {"glance": _overview(report.sections)} if len(report.sections) > 1 else {}
-    shown = report.sections if has_room(report.sections) else []
-    points = points if len(shown) <= CURVED else 0
-    sections = {f"task{i}": section_panel(each, curve_points=points) for i, each in enumerate(shown)}
+    visible = report.sections if has_room(report.sections) else []
+    points = points if len(visible) <= CURVED else 0
+    sections = {f"task{i}": section_panel(each, curve_points=points) for i, each in enumerate(visible)}
     if len(sentences) == len(sections) > 0:
         each = zip(sections.items(), sentences, strict=True)
         sections = {name: replace(panel, finding=sentence) for (name, panel), sentence in each}
@@ -197,8 +197,8 @@ def _record(run: Run, points: int) -> dict[str, Any]:
         for kind, value in lines
         for step, number in zip(*curve(run, kind, value, points), strict=True)
     ]
-    shown, verdict = verdict_of(run), verdict_data(run)
-    return record | ({"shown": asdict(shown)} if shown else {}) | ({"verdict": verdict} if verdict else {})
+    summary, verdict = verdict_of(run), verdict_data(run)
+    return record | ({"shown": asdict(summary)} if summary else {}) | ({"verdict": verdict} if verdict else {})
 
 
 def _overview(sections: Sequence[Section]) -> Table:

@@ -23,7 +23,7 @@ from ..lab.experiment import Experiment, TaskSpec
 from ..lab.statistics import CHECKPOINTS, Range, overflowed, perplexities, summary, wilson
 from ..lab.tested_lengths import lengths_of
 from .chosen_settings import Swept
-from .contents import Report
+from .contents import Content
 from .panel import Panel
 from .provenance import provenance
 from .sections import Section, SeedGroup, flat_settings, list_of_runs
@@ -180,7 +180,7 @@ def as_data(
     measured them; without `panels_of_text` they say what runs
     on text are worth. Of the settings named in `sweep` only the chosen ones are among the runs; a panel has all.
     """
-    report = Report.of(runs, panels, sweep=sweep, own_text_panels=panels_of_text, command=command)
+    report = Content.of(runs, panels, sweep=sweep, own_text_panels=panels_of_text, command=command)
     return {
         "tasks": [_section(section) for section in report.sections],
         "panels": [panel.to_json() for panel in report.panels],

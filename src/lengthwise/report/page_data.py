@@ -58,8 +58,8 @@ def inside(path: str | Path) -> dict[str, Any]:
 
 def read_embedded(page: str) -> dict[str, Any]:
     """The same of the text of a page; empty where it holds nothing."""
-    if found := INSIDE.search(page):
-        return json.loads(lzma.decompress(base64.b64decode(found[1])))
+    if match := INSIDE.search(page):
+        return json.loads(lzma.decompress(base64.b64decode(match[1])))
     return {name: json.loads(content) for name, content in EARLIER.findall(page)}
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..lab.statistics import summary
 from .chosen_settings import Swept
-from .contents import Report
+from .contents import Content
 from .formatting import interval, spread
 from .panel import Panel, Table, TableCell
 from .section_panel import majority_row
@@ -27,7 +27,7 @@ SIGNS |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"±": r"$\pm$", "–": "--
 
 def paste(runs: Iterable[Run], form: Form, *, panels: Sequence[Panel] = (), sweep: Swept = ()) -> str:
     """Returns the tables of these runs as text to paste."""
-    report = Report.of(runs, panels, sweep=sweep)
+    report = Content.of(runs, panels, sweep=sweep)
     tables = [*map(_of_section, report.sections), *(t for panel in report.panels for t in _tables(panel))]
     draw = {"markdown": _markdown, "latex": _latex}[form]
     return "\n".join(draw(table) for table in tables)

@@ -14,7 +14,7 @@ from .verdicts import verdict_cell, verdict_of
 
 if TYPE_CHECKING:
     from ..lab import Run
-    from .contents import Report
+    from .contents import Content
 
 VERSIONS = ("lengthwise", "torch", "transformers", "python")
 FIELDS = ("command", "commit", "date", "versions", "cpu", "threads", "seeds", "load")
@@ -87,7 +87,7 @@ def _commits(code: dict[str, Any]) -> list[str]:
     return [*earlier, f"{code.get('commit') or ''}{' with changes' * (code.get('clean') is False)}"]
 
 
-def how_it_was_run(report: Report) -> Panel:
+def how_it_was_run(report: Content) -> Panel:
     """Returns where the numbers come from, how long it took, the settings, and a table of every run."""
     facts = provenance(report.runs, report.command)
     for name, part in (("training time", "train"), ("testing time", "evaluate")) if report.runs else ():
@@ -96,7 +96,7 @@ def how_it_was_run(report: Report) -> Panel:
     return Facts("How it was run", "", {NAMES.get(k, k.capitalize()): v for k, v in facts.items()}, below=below)
 
 
-def _settings(report: Report) -> Panel:
+def _settings(report: Content) -> Panel:
     """What all runs share, then what each model adds."""
     # Of one task there may be several sections, trained or tested at other lengths.
     groups = [
@@ -120,7 +120,7 @@ def _value(value: Any) -> str:
     return str(value)
 
 
-def _runs(report: Report) -> Table:
+def _runs(report: Content) -> Table:
     """A row for each run; the perplexities of those on text stand in a panel."""
     rows: list[list[str | TableCell]] = [
         _row(f"{section.title}, {label}", run, section) for section in report.sections for label, run in section.runs

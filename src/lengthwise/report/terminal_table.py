@@ -11,7 +11,7 @@ from rich.jupyter import JupyterMixin
 from rich.text import Text
 
 from .chosen_settings import Swept
-from .contents import Report
+from .contents import Content
 from .drawing import in_text
 from .panel import Panel
 from .section_panel import section_panel
@@ -47,7 +47,7 @@ def table(runs: Iterable[Run], *, sweep: Swept = ()) -> Tables:
 
     Of the settings named in `sweep` validation strings choose, and only the tests of the chosen ones are shown.
     """
-    report = Report.of(runs, sweep=sweep)
+    report = Content.of(runs, sweep=sweep)
     # The caption of a section is about its chart, which stands on the page alone.
     of_sections = [PanelText(replace(section_panel(section), caption="")) for section in report.sections]
     legend = [Text(_legend(max(each.seeds for each in report.sections)), style="dim")] if report.sections else []

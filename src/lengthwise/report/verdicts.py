@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..verify.checker.check import made_in_words
-from ..verify.kept import Kept, extracted_of, kept
 from ..verify.verdict import Proved, Refuted
+from ..verify.verdict_files import RecordedVerdict, extracted_of, recorded_verdict
 from .drawing import in_html
 from .extracted_panel import panel_of
 from .panel import Machine, Panel, TableCell, Verdict, Verdicts
@@ -26,7 +26,7 @@ def _named(section: Section) -> list[tuple[str, Run]]:
     return [(label + f", seed {run.experiment.seed}" * (labels.count(label) > 1), run) for label, run in section.runs]
 
 
-def in_words(record: Kept) -> tuple[str, str]:
+def in_words(record: RecordedVerdict) -> tuple[str, str]:
     """The verdict in a few words, and the rest of the sentence."""
     verdict = record.verdict
     best = ", at its best checkpoint" if record.checkpoint == "best" else ""
@@ -51,7 +51,7 @@ def _answer(answer: int | tuple[int, ...]) -> str:
 
 def verdict_data(run: Run) -> dict[str, Any] | None:
     """The verdict for `--json`, without its certificate, which `verdict.json` holds."""
-    if (record := kept(run)) is None:
+    if (record := recorded_verdict(run)) is None:
         return None
     data = {key: value for key, value in record.verdict.to_json().items() if key != "certificate"}
     if isinstance(record.verdict, Proved) and not record.checked:
@@ -70,9 +70,9 @@ def verdicts_of(section: Section) -> dict[str, list[Verdict]]:
 
 def verdict_of(run: Run) -> Verdict | None:
     """What is known of a run, as `certify` kept it beside it; or as the page says it that the run was read from."""
-    if isinstance(shown := getattr(run, "verdict", None), Verdict):
-        return shown
-    record = kept(run)
+    if isinstance(own := getattr(run, "verdict", None), Verdict):
+        return own
+    record = recorded_verdict(run)
     return None if record is None else Verdict("", _word(record), *in_words(record))
 
 
@@ -83,7 +83,7 @@ def verdict_cell(verdict: Verdict | None) -> TableCell | str:
     return TableCell("", mark=f"{verdict.mark} {verdict.summary}")
 
 
-def _word(record: Kept) -> str:
+def _word(record: RecordedVerdict) -> str:
     if isinstance(record.verdict, Proved):
         return "proved" if record.checked else "unknown"
     return "refuted" if isinstance(record.verdict, Refuted) else "unknown"
@@ -93,7 +93,7 @@ def verdict_panels(section: Section) -> list[Panel]:
     """Returns the verdicts of a section, and the machine they are about; nothing where nothing was found."""
     verdicts = [verdict for each in verdicts_of(section).values() for verdict in each]
     panels: list[Panel] = [Verdicts("At every length", "", verdicts)] if verdicts else []
-    records = [record for _, run in section.runs if (record := kept(run)) is not None]
+    records = [record for _, run in section.runs if (record := recorded_verdict(run)) is not None]
     if records:
         caption = (
             "The machine that says what is right: in each state its answer, on each arrow the symbols that take it."

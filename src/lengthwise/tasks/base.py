@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from ..errors import Error, LengthError, in_words
-from ..limits import LENGTH, LENGTHS, TEST_PART, need_memory, shown
+from ..limits import LENGTH, LENGTHS, TEST_PART, in_figures, need_memory
 from ..notebooks import html_table
 from ..seeds import generator
 from .varied_strings import varied_strings
@@ -191,7 +191,7 @@ class Task:
         self.check(length)
         if isinstance(strings, bool) or not isinstance(strings, Integral) or strings < 1:
             raise Error(f"{self.name}: batch must be at least 1, a whole number of strings, got {strings!r}.")
-        what = f"{self.name}: {shown(strings)} strings of length {length:,}"
+        what = f"{self.name}: {in_figures(strings)} strings of length {length:,}"
         need_memory(strings * self.bytes_of(length), what, "Ask for fewer strings, or for shorter ones.")
 
     def bytes_of(self, length: int) -> int:

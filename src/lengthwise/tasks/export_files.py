@@ -17,7 +17,7 @@ import torch
 
 from ..errors import Error, check_extra
 from ..files import read_bytes, whole_folder
-from ..limits import need_memory, shown
+from ..limits import in_figures, need_memory
 from ..seeds import generator
 from .base import Batch, Task
 from .own import name_of
@@ -54,7 +54,7 @@ def export(
         raise Error(f"export: train and validation are numbers of strings, 0 for none, got {train} and {validation}.")
     longest = max(lengths[-1], train_lengths[1])
     for count, name in ((samples, "samples"), (train, "train"), (validation, "validation")):
-        need_memory(count * (1000 + 64 * longest), f"export: {shown(count)} strings ({name})", "Ask for fewer.")
+        need_memory(count * (1000 + 64 * longest), f"export: {in_figures(count)} strings ({name})", "Ask for fewer.")
     if format not in ("jsonl", "parquet"):
         raise Error(f"export: format must be 'jsonl' or 'parquet', got {format!r}.")
     if format == "parquet":

@@ -91,7 +91,7 @@ def first_primes(count: int) -> list[int]:
     return primes
 
 
-class Bounds(NamedTuple):
+class VectorBounds(NamedTuple):
     """Bounds of how far rounding carries what a layer leaves, at every layer and every length."""
 
     factor: float
@@ -111,7 +111,7 @@ class Bounds(NamedTuple):
         return self.product <= 1 / 8 and self.answer <= 1 / 4 and self.logit <= 1 / 4
 
 
-def bounds(at: Regions, u: float = FP32) -> Bounds:
+def bounds(at: Regions, u: float = FP32) -> VectorBounds:
     """How far everything is off. What a layer takes away it takes λ times, so of an entry x at most ρ |x| remains.
 
     Copies: the right logit is ahead of all others by β/2 but for β (2ρ + 64u) S, S the largest number that β
@@ -128,7 +128,7 @@ def bounds(at: Regions, u: float = FP32) -> Bounds:
     rho = X / (2 * at.constant**2) + (at.width / 2 + 8) * u
     fresh = 2 * (n + 9) * (n + 1) * u
     bit = rho * (n + 2) + fresh
-    return Bounds(
+    return VectorBounds(
         factor=rho,
         bit=bit,
         product=n * (2 * bit + 3 * rho) + rho + fresh,

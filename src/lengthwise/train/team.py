@@ -44,7 +44,7 @@ class RankError(Error):
     said_by_all = True
 
 
-class Facts(NamedTuple):
+class Host(NamedTuple):
     """The facts that each process knows of itself."""
 
     host: str
@@ -91,7 +91,7 @@ class Team:
     def _check(self, device: str) -> None:
         """Raise, in all processes alike, where one of them cannot do its part."""
         gpus = torch.cuda.device_count()
-        for facts in self.all(Facts(socket.gethostname(), __version__, int(os.environ["LOCAL_WORLD_SIZE"]), gpus)):
+        for facts in self.all(Host(socket.gethostname(), __version__, int(os.environ["LOCAL_WORLD_SIZE"]), gpus)):
             if facts.version != __version__:
                 raise Error(f"{facts.host}: it has lengthwise {facts.version}, and this is {__version__}.")
             if device.startswith("cuda") and facts.here > facts.gpus:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..errors import Error
 from ..limits import Limit
-from .checker.claimed import Claim as Claimed
+from .checker.claim import StatedClaim
 from .claim import Claim
 
 ELEMENTS = Limit("ELEMENTS", 5000, "elements of a machine's algebra", "Take a smaller machine")
@@ -65,7 +65,7 @@ class MachineAlgebra:
         if not claim.asked.any():
             raise Error("certify: this machine asks nothing after any word, so there is nothing to be right about.")
         self.claim, self.chunk, self.ends = claim, chunk, ends
-        self.claimed = Claimed(claim.to_json())
+        self.stated = StatedClaim(claim.to_json())
         self.leaves = claim.machine.delta.T.astype(np.int64)
         """(S,Q)"""
         S = len(self.leaves)
@@ -80,15 +80,15 @@ class MachineAlgebra:
         self.elements: np.ndarray
         """(N,Q)"""
         self.index: dict[bytes, int] = {}
-        found: list[np.ndarray] = []
+        elements: list[np.ndarray] = []
         for _, leaf_map in self.leaf_groups:
-            self._note(leaf_map, found)
+            self._note(leaf_map, elements)
         while True:  # until no product of them is new
-            self.elements = np.array(found).reshape(len(found), self.leaves.shape[1])
+            self.elements = np.array(elements).reshape(len(elements), self.leaves.shape[1])
             for _, maps in self.tuples():
                 for element in maps:
-                    self._note(element, found)
-            if len(found) == len(self.elements):
+                    self._note(element, elements)
+            if len(elements) == len(self.elements):
                 break
 
     def __len__(self) -> int:
@@ -96,7 +96,7 @@ class MachineAlgebra:
 
     def needs(self, maps: np.ndarray, begins: bool) -> np.ndarray:
         """Returns (n,) which maps (n,Q) are elements of parts of asked words; `begins`: of those that begin them."""
-        return (self.claimed.opens if begins else self.claimed.live)(maps, self.chunk)
+        return (self.stated.opens if begins else self.stated.live)(maps, self.chunk)
 
     def _tuples_of(self, count: int) -> int:
         """How many tuples a node may read."""
@@ -108,13 +108,13 @@ class MachineAlgebra:
             m = self.leaves[symbol][m]
         return m
 
-    def _note(self, element: np.ndarray, found: list[np.ndarray]) -> None:
+    def _note(self, element: np.ndarray, elements: list[np.ndarray]) -> None:
         if (key := element.tobytes()) not in self.index:
-            ELEMENTS.check(len(found) + 1, "A machine's algebra")
-            ENTRIES.check((len(found) + 1) * len(element), "A machine's algebra")
+            ELEMENTS.check(len(elements) + 1, "A machine's algebra")
+            ENTRIES.check((len(elements) + 1) * len(element), "A machine's algebra")
             in_time(self.ends)
-            self.index[key] = len(found)
-            found.append(element)
+            self.index[key] = len(elements)
+            elements.append(element)
 
     def numbers(self, maps: np.ndarray) -> np.ndarray:
         """(n,) the element of each map (n,Q)."""

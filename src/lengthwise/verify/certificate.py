@@ -45,12 +45,12 @@ def accepted(
     claim: Claim,
     proof: dict[str, Any],
     made: str = "given",
-    kept: dict[str, Any] | None = None,
+    share: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Returns the certificate of a proposed proof, with the checker's own margin. Raises `Rejected` if it is none."""
     tensors = weights(model)
-    report = check(make(model, claim, proof, made, kept), tensors)
-    return make(model, claim, {**proof, "margin": report.margin}, made, kept)
+    report = check(make(model, claim, proof, made, share), tensors)
+    return make(model, claim, {**proof, "margin": report.margin}, made, share)
 
 
 def make(
@@ -58,16 +58,16 @@ def make(
     claim: Claim,
     proof: dict[str, Any],
     made: str = "given",
-    kept: dict[str, Any] | None = None,
+    share: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The certificate of a model, from what a method of `verify.prove` found. `kept`: as `KeptShare.to_json` has it."""
+    """The certificate of a model, from what a method of `verify.prove` says. `share`: as `KeptShare.to_json` has it."""
     certificate = {
         "format": FORMAT,
         "claim": claim.to_json(),
         "kind": proof["kind"],
         "inference": proof["inference"],
         "made": made,
-        **({} if kept is None else {"kept": kept}),
+        **({} if share is None else {"kept": share}),
         "model": {"config": deciding(model), "weights": {name: digest(x) for name, x in weights(model).items()}},
         "arithmetic": proof["arithmetic"],
         "proof": proof["proof"],
@@ -87,10 +87,10 @@ def make(
 
 def weights(model: LengthwiseForCausalLM) -> dict[str, np.ndarray]:
     """By name, as a saved model has them: a tied head is the embeddings, where it is tied indeed."""
-    found = {name: x.detach().cpu().numpy() for name, x in model.state_dict().items()}
-    if model.config.tie_word_embeddings and digest(found["head.weight"]) == digest(found["embedding.weight"]):
-        found.pop("head.weight")
-    return found
+    tensors = {name: x.detach().cpu().numpy() for name, x in model.state_dict().items()}
+    if model.config.tie_word_embeddings and digest(tensors["head.weight"]) == digest(tensors["embedding.weight"]):
+        tensors.pop("head.weight")
+    return tensors
 
 
 def deciding(model: LengthwiseForCausalLM) -> dict[str, Any]:

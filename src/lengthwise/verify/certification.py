@@ -39,7 +39,7 @@ from .extraction.states import no_recurrence
 from .falsification.hunt import Stage, Watcher
 from .falsification.reading import Reader, carries_state
 from .falsification.search import Search, search
-from .families import Family, Method, family_of
+from .families import Method, ProofFamily, family_of
 from .prove.codes import prove_snapped
 from .prove.node import no_tree
 from .subject import KeptShare, Subject, checked_seconds, subject_of
@@ -85,7 +85,7 @@ def certify(
     return decide(subject, seconds, watch).verdict
 
 
-class Outcome(NamedTuple):
+class Decision(NamedTuple):
     verdict: Verdict
     search: Search
     """What was read before a proof was tried."""
@@ -98,7 +98,7 @@ class Outcome(NamedTuple):
 
 def decide(
     subject: Subject, seconds: float, watch: Watcher | None = None, *, save: Path | None = None, settle: bool = False
-) -> Outcome:
+) -> Decision:
     """The verdict, and how it came about. `save`: a copy is taught first, certified instead, and kept there.
 
     `settle`: it is taught its own machine, not that of the claim.
@@ -106,11 +106,11 @@ def decide(
     began, tell, cut_short = time.monotonic(), watch or (lambda stage: None), None
     if save is not None:
         tell(Stage("consolidation", 0.0))
-        given = seconds * CONSOLIDATE_SHARE
-        subject = consolidated(subject, given, save, settle)
-        taught = time.monotonic() - began
-        cut_short = taught if taught >= given else None
-        seconds -= taught
+        most = seconds * CONSOLIDATE_SHARE
+        subject = consolidated(subject, most, save, settle)
+        spent = time.monotonic() - began
+        cut_short = spent if spent >= most else None
+        seconds -= spent
         began = time.monotonic()
         seconds = max(seconds, 1.0)
     family = decidable(subject)
@@ -119,19 +119,19 @@ def decide(
     def scaled(stage: Stage) -> None:
         tell(stage._replace(share=stage.share * share))
 
-    found = search(subject.model, subject.claim, seconds * share, watch=scaled)
+    reading = search(subject.model, subject.claim, seconds * share, watch=scaled)
     ends = began + seconds
-    verdict = found.refuted or _proved(subject, found, family, seconds, ends, tell)
+    verdict = reading.refuted or _proved(subject, reading, family, seconds, ends, tell)
     if save is not None and not (isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32"):
         verdict = _snapped(subject, save, max(ends - time.monotonic(), SNAPPED)) or verdict
-    return Outcome(verdict, found, subject.made, cut_short, subject.kept)
+    return Decision(verdict, reading, subject.made, cut_short, subject.kept)
 
 
 def _proved(
-    subject: Subject, found: Search, family: Family | str, seconds: float, ends: float, tell: Watcher
+    subject: Subject, reading: Search, family: ProofFamily | str, seconds: float, ends: float, tell: Watcher
 ) -> Verdict:
     if isinstance(family, str):
-        return unknown(found, [Unknown(family)])
+        return unknown(reading, [Unknown(family)])
     shortcomings: list[Unknown] = []
     # A copy that was compiled has one code for words that the smallest machine does not tell apart; a network whose
     # weights were written down from this machine has one for each of its states.
@@ -145,7 +145,7 @@ def _proved(
         if not isinstance(attempt, Unknown):
             return attempt
         shortcomings.append(attempt)
-    return unknown(found, shortcomings)
+    return unknown(reading, shortcomings)
 
 
 def _snapped(subject: Subject, save: Path, seconds: float) -> Proved | None:
@@ -181,12 +181,12 @@ def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = Fa
     goal = own_claim(subject, seconds) if settle else subject.claim
     right = checked_to_have_learned(subject.model, goal, subject.lengths)
     with evaluating(subject.inner):
-        taught = family.teach(subject.inner, goal, max(1.0, ends - time.monotonic()))
-    kept = KeptShare(taught.own, taught.all, taught.of, round(right, 4))
-    if settle and not kept.own:
-        raise Error(f"certify: this model cannot be settled: taught its own machine, it keeps {kept}.")
-    made = "settled" if settle else "consolidated" if kept.own else "compiled"
-    subject = subject._replace(model=taught.model.eval(), made=made, kept=kept)
+        lesson = family.teach(subject.inner, goal, max(1.0, ends - time.monotonic()))
+    share = KeptShare(lesson.own, lesson.all, lesson.of, round(right, 4))
+    if settle and not share.own:
+        raise Error(f"certify: this model cannot be settled: taught its own machine, it keeps {share}.")
+    made = "settled" if settle else "consolidated" if share.own else "compiled"
+    subject = subject._replace(model=lesson.model.eval(), made=made, kept=share)
     _keep_taught(subject.model, save, subject, of)
     return subject
 
@@ -196,17 +196,17 @@ def own_claim(subject: Subject, seconds: float) -> Claim:
     S, answers = subject.claim.machine.num_symbols, np.zeros_like(subject.claim.answers[:1])
     mute = Claim(Semiautomaton([[0] * S], symbols=subject.claim.machine.symbols), answers, np.ones(1, dtype=bool))
     method = "states" if no_recurrence(subject.inner) is None else "learned"
-    found = extract(subject.model, mute, method=method, seconds=seconds)
-    if found.moore is None or found.agreement < 1:
-        raise Error(f"certify: this model cannot be settled: extracted was {found}, and it must say the same of all.")
-    said, asked = found.moore.said, np.array([answer is not None for answer in found.moore.said])
-    answers = np.zeros((len(said), *answers.shape[1:]), answers.dtype)
-    for q, answer in enumerate(said):
+    own = extract(subject.model, mute, method=method, seconds=seconds)
+    if own.moore is None or own.agreement < 1:
+        raise Error(f"certify: this model cannot be settled: extracted was {own}, and it must say the same of all.")
+    outputs, asked = own.moore.said, np.array([answer is not None for answer in own.moore.said])
+    answers = np.zeros((len(outputs), *answers.shape[1:]), answers.dtype)
+    for q, answer in enumerate(outputs):
         if isinstance(answer, tuple):
             answers[q, list(answer)] = True
         elif answer is not None:
             answers[q] = answer
-    return Claim(found.moore.machine, answers, asked)
+    return Claim(own.moore.machine, answers, asked)
 
 
 def _keep_taught(model: LengthwiseForCausalLM, folder: Path, subject: Subject, of: str, again: bool = False) -> None:
@@ -236,31 +236,31 @@ def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict:
 def accepted(subject: Subject, proof: dict[str, Any]) -> Proved | Unknown:
     """The certificate of a proof, if the checker accepts it for the weights of this very model."""
     assert subject.inner is not None
-    kept = subject.kept and subject.kept.to_json()
+    share = subject.kept and subject.kept.to_json()
     try:
-        return Proved(certificates.accepted(subject.inner, subject.claim, proof, subject.made, kept))
+        return Proved(certificates.accepted(subject.inner, subject.claim, proof, subject.made, share))
     except Rejected as reason:
-        said = str(reason).removesuffix(".")
-        return Unknown(f"a proof was found, and the checker does not accept it: {said}")
+        why = str(reason).removesuffix(".")
+        return Unknown(f"a proof was found, and the checker does not accept it: {why}")
 
 
-def unknown(found: Search, shortcomings: list[Unknown]) -> Unknown:
+def unknown(reading: Search, shortcomings: list[Unknown]) -> Unknown:
     """What was read, and of each method why it proves nothing."""
     short = [each.by_how_much for each in shortcomings if each.by_how_much is not None]
-    why = "; ".join([str(found), *(each.why for each in shortcomings)])
-    return Unknown(why, min(short, default=None), found.to_json())
+    why = "; ".join([str(reading), *(each.why for each in shortcomings)])
+    return Unknown(why, min(short, default=None), reading.to_json())
 
 
-def decidable(subject: Subject) -> Family | str:
+def decidable(subject: Subject) -> ProofFamily | str:
     """The family of the model, or why none can take it, and what can be done instead."""
     model = subject.inner
     instead = "a longer budget searches more strings"
     if model is None:
-        said = "only this library's own trees and recurrences, as their config and weights say them, can be proved"
-        return f"{said}; of other models {instead}"
+        rule = "only this library's own trees and recurrences, as their config and weights say them, can be proved"
+        return f"{rule}; of other models {instead}"
     if (kinds := {p.dtype for p in model.parameters()}) not in ({torch.float32}, {torch.float64}):
-        given = " and ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
-        return f"what is proved is float32 or float64, and its weights are {given}. Give model.float()"
+        dtypes = " and ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
+        return f"what is proved is float32 or float64, and its weights are {dtypes}. Give model.float()"
     if (isinstance(model.depth, Adaptive) and model.depth.shares_subtrees) or carries_state(subject.model):
         with evaluating(model):
             return family_of(model)

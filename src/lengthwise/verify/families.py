@@ -22,7 +22,7 @@ It is no authority: unless the checker accepts what it finds, nothing is proved.
 """
 
 
-class Family(NamedTuple):
+class ProofFamily(NamedTuple):
     refusal: Callable[[nn.Module], str | None]
     """Why a model is none of this kind, or None if it is one."""
     methods: tuple[Method, ...]
@@ -31,10 +31,10 @@ class Family(NamedTuple):
     """From a model that has learned its machine, its claim and seconds to a consolidated copy, or an Error."""
 
 
-def taught_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> TaughtCopy:
+def teach_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> TaughtCopy:
     if reason := closure.refusal(model):
         raise CannotBeTaught(reason)
-    made = compiling.taught_codes(model, claim, seconds=seconds)
+    made = compiling.teach_codes(model, claim, seconds=seconds)
     return TaughtCopy(made.model, made.own, made.elements, "codes")
 
 
@@ -54,15 +54,15 @@ def no_cascade(model: nn.Module) -> str | None:
 
 
 FAMILIES = (
-    Family(partial(node.refusal, nodes="discrete"), (codes.prove_codes,), taught_codes),
-    Family(node.refusal, in_both(boxes.prove_tree_boxes), neurons.taught),
-    Family(partial(node.refusal, nodes="snapped to centres"), in_both(codes.prove_snapped), None),
-    Family(recurrence.refusal, in_both(recurrence.prove_recurrence), signs.taught),
-    Family(no_cascade, (cascade.prove_cascade,), silence.silenced),
+    ProofFamily(partial(node.refusal, nodes="discrete"), (codes.prove_codes,), teach_codes),
+    ProofFamily(node.refusal, in_both(boxes.prove_tree_boxes), neurons.teach_neurons),
+    ProofFamily(partial(node.refusal, nodes="snapped to centres"), in_both(codes.prove_snapped), None),
+    ProofFamily(recurrence.refusal, in_both(recurrence.prove_recurrence), signs.teach_signs),
+    ProofFamily(no_cascade, (cascade.prove_cascade,), silence.silenced),
 )
 
 
-def family_of(model: LengthwiseForCausalLM) -> Family | str:
+def family_of(model: LengthwiseForCausalLM) -> ProofFamily | str:
     """The family of a model, or why it is of none."""
     reasons: list[str] = []
     for family in FAMILIES:

@@ -97,9 +97,9 @@ def _changed(module: nn.Module) -> bool:
 
 def _told(module: nn.Module) -> dict[str, Any]:
     """What it was made with beside its weights, such as a norm's epsilon or an activation."""
-    said = {name: value for name, value in vars(module).items() if name not in UNTOLD and not name.startswith("_")}
-    said = {name: value for name, value in said.items() if not isinstance(value, torch.Tensor)}
-    return {name: (x.func, x.args, x.keywords) if isinstance(x, partial) else x for name, x in said.items()}
+    content = {name: value for name, value in vars(module).items() if name not in UNTOLD and not name.startswith("_")}
+    content = {name: value for name, value in content.items() if not isinstance(value, torch.Tensor)}
+    return {name: (x.func, x.args, x.keywords) if isinstance(x, partial) else x for name, x in content.items()}
 
 
 UNTOLD = {"training", "reuses_equal_tokens", "trees", "config", "generation_config", "name_or_path", "warnings_issued"}

@@ -28,8 +28,8 @@ Answer = int | tuple[int, ...]
 
 def _shown(verdict: Any) -> str:
     """The verdict as a notebook shows it: its words, the first of them bold."""
-    kind, said = str(verdict).split(":", 1)
-    return f"<p><b>{escape(kind)}</b>:{escape(said)}</p>"
+    kind, sentence = str(verdict).split(":", 1)
+    return f"<p><b>{escape(kind)}</b>:{escape(sentence)}</p>"
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Refuted:
 
     def __str__(self) -> str:
         verb = "are" if isinstance(self.right, tuple) and len(self.right) > 1 else "is"
-        said, right = _written(self.said), _written(self.right)
-        return f"refuted: after {self._word()} the model says {said}, and {right} {verb} right"
+        answer, right = _written(self.said), _written(self.right)
+        return f"refuted: after {self._word()} the model says {answer}, and {right} {verb} right"
 
     def _word(self) -> str:
         """The word as a person reads it: of a long one the beginning."""
@@ -90,8 +90,8 @@ class Refuted:
         return f"the word {tokens}" if len(self.word) <= SHOWN else f"a word of {len(self.word):,} tokens ({tokens} …)"
 
     def to_json(self) -> dict[str, Any]:
-        said, right = (list(a) if isinstance(a, tuple) else a for a in (self.said, self.right))
-        return {"verdict": "refuted", "word": list(self.word), "said": said, "right": right}
+        answer, right = (list(a) if isinstance(a, tuple) else a for a in (self.said, self.right))
+        return {"verdict": "refuted", "word": list(self.word), "said": answer, "right": right}
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class Unknown:
         return f"unknown: {self.why}" + ("" if self.by_how_much is None else f" (short by {self.by_how_much:.3g})")
 
     def to_json(self) -> dict[str, Any]:
-        shown = {} if self.shown is None else {"shown": self.shown}
-        return {"verdict": "unknown", "why": self.why, "by_how_much": self.by_how_much, **shown}
+        rest = {} if self.shown is None else {"shown": self.shown}
+        return {"verdict": "unknown", "why": self.why, "by_how_much": self.by_how_much, **rest}
 
 
 Verdict = Proved | Refuted | Unknown
@@ -153,15 +153,15 @@ def from_json(data: Any) -> Verdict:
     kind = data.get("verdict") if isinstance(data, dict) else None
     if not isinstance(kind, str) or kind not in FIELDS:
         raise Error(f"verdict: must be an object whose `verdict` is one of {', '.join(FIELDS)}, got {data!r:.80}.")
-    given = data.keys() - ({"shown"} if kind == "unknown" else set())
-    if given != FIELDS[kind]:
+    names = data.keys() - ({"shown"} if kind == "unknown" else set())
+    if names != FIELDS[kind]:
         raise Error(f"verdict: {kind} has the fields {', '.join(sorted(FIELDS[kind]))}, got {', '.join(sorted(data))}.")
     if kind == "proved":
         return Proved(data["certificate"])
     if kind == "unknown":
         return Unknown(data["why"], data["by_how_much"], data.get("shown"))
-    word, said, right = (tuple(x) if isinstance(x, list) else x for x in (data["word"], data["said"], data["right"]))
-    return Refuted(word, said, right)
+    word, answer, right = (tuple(x) if isinstance(x, list) else x for x in (data["word"], data["said"], data["right"]))
+    return Refuted(word, answer, right)
 
 
 def _through_json(data: Any) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 from lengthwise import Error
 from lengthwise.verify.checker import Rejected, check, seal
-from lengthwise.verify.checker.claimed import Claim
+from lengthwise.verify.checker.claim import StatedClaim
 
 from .conftest import resealed
 
@@ -138,7 +138,7 @@ def box_list(it):
 def test_a_model_of_one_output_is_right_about_nothing(made):
     claim = made("rnn").claim.to_json()
     with pytest.raises(Rejected, match="vacuous"):
-        Claim({**claim, "answers": [0, 0]}).fits(2, 1)
+        StatedClaim({**claim, "answers": [0, 0]}).fits(2, 1)
 
 
 def test_a_claim_that_no_word_can_test_is_vacuous(made):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lengthwise.verify.checker import Rejected, check
-from lengthwise.verify.checker.claimed import Claim
+from lengthwise.verify.checker.claim import StatedClaim
 
 from .conftest import NAMES, resealed
 
@@ -96,7 +96,7 @@ def test_no_false_proof_is_accepted_even_if_sealed(made, name):
     listed = next(k for k in ("boxes", "centres", "codes", "sets", "pairs") if k in proof)
     owner = {"sets": "state", "pairs": 0}.get(listed, "element")
     count = len(proof["elements"]) if "elements" in proof else len(it.certificate["claim"]["delta"])
-    heeded = Claim(it.certificate["claim"]).heeded
+    heeded = StatedClaim(it.certificate["claim"]).heeded
     for i in range(len(proof[listed])):
         if listed == "pairs" and not heeded[proof["pairs"][i][0]]:
             continue  # nothing is asked from there on

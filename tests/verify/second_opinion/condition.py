@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lengthwise.verify.checker.claimed import Claim
+from lengthwise.verify.checker.claim import StatedClaim
 from lengthwise.verify.checker.fields import Rejected
 from lengthwise.verify.checker.intervals import Interval
 
@@ -23,7 +23,7 @@ class Confirming:
     """Whether only the centres of boxes are looked at."""
 
     def __init__(self, certificate: dict[str, Any], exact: ExactNetwork):
-        self.exact, self.claim = exact, Claim(certificate["claim"])
+        self.exact, self.claim = exact, StatedClaim(certificate["claim"])
         self.count = 0
 
     def confirm(self, number: int) -> float:

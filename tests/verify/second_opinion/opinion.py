@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from lengthwise.errors import Error
-from lengthwise.verify.checker.claimed import composed
+from lengthwise.verify.checker.claim import composed
 from lengthwise.verify.checker.fields import Rejected, boxes_of
 from lengthwise.verify.checker.points import Point, chosen, enclosed
 from lengthwise.verify.checker.tree import Tree

@@ -21,7 +21,7 @@ HOW = ("scoring", "choices", "budget")
 
 
 @dataclass(frozen=True)
-class Prompts:
+class PromptOptions:
     """How many prompts there are, and whether perplexity is measured beside them."""
 
     samples: Annotated[int, at_least(1), "How many prompts of each kind are made."] = 10
@@ -33,7 +33,7 @@ def needle(
     model: Model,
     *,
     on: OnText,
-    prompts: Prompts,
+    prompts: PromptOptions,
     depths: Annotated[
         str | None,
         "Where the needle lies, from 0 to 1, the end of the prompt.",
@@ -60,7 +60,7 @@ def variables(
     model: Model,
     *,
     on: OnText,
-    prompts: Prompts,
+    prompts: PromptOptions,
     settings: Annotated[list[str] | None, "chains, hops, scoring, choices or budget; repeat it.", SET] = None,
     windows: Windows,
     output: Output,
@@ -78,7 +78,7 @@ def variables(
 def _measure(
     model: str,
     on: OnText,
-    prompts: Prompts,
+    prompts: PromptOptions,
     question: Needle | Variables,
     how: dict[str, Any],
     windows: Windows,

@@ -37,9 +37,9 @@ def perplexity(
     from ... import lab, report
 
     with console.stdout_kept(output.as_json):
-        measured = lab.measure_perplexity(model, **on.arguments(), **asdict(windows), samples=samples, after=tell)
-    output.show([report.perplexity(measured)], measured.to_json())
-    fail_unless_finite(measured)
+        losses = lab.measure_perplexity(model, **on.arguments(), **asdict(windows), samples=samples, after=tell)
+    output.show([report.perplexity(losses)], losses.to_json())
+    fail_unless_finite(losses)
 
 
 def tell(losses: dict[int, Loss]) -> None:
@@ -48,6 +48,6 @@ def tell(losses: dict[int, Loss]) -> None:
     console.remark(f"{length:,} tokens: perplexity {loss.perplexity:.4g}")
 
 
-def fail_unless_finite(measured: Any) -> None:
-    if any(loss.mean is None for loss in measured.losses.values()):
+def fail_unless_finite(perplexity: Any) -> None:
+    if any(loss.mean is None for loss in perplexity.losses.values()):
         raise typer.Exit(1)

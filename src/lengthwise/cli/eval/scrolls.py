@@ -69,7 +69,7 @@ def scrolls(
             missing[:] = write_submission(submission, {name: answered.answers})
 
     with console.stdout_kept(output.as_json):
-        measured = lab.measure_answers(
+        answers = lab.measure_answers(
             model,
             data or HUB,
             task or [],
@@ -82,4 +82,4 @@ def scrolls(
     about = {"submission": str(submission), "missing_tasks": missing} if submission else {}
     lacks = f"It still lacks {', '.join(missing)}: the site wants all seven." if missing else "All seven are in it."
     remark = f"Submission: {submission}. {lacks}" if submission else ""
-    output.show([report.answers(measured)], {**measured.to_json(), **about}, remark)
+    output.show([report.answers(answers)], {**answers.to_json(), **about}, remark)

@@ -39,8 +39,8 @@ class SpaceState(NamedTuple):
 
     def map(self, change: Callable[..., Tensor], *others: SpaceState) -> SpaceState:
         """`change` of every part, beside those of states of the same layer."""
-        found = [o.recent for o in others if o.recent is not None]
-        recent = None if self.recent is None else change(self.recent, *found)
+        recents = [o.recent for o in others if o.recent is not None]
+        recent = None if self.recent is None else change(self.recent, *recents)
         return SpaceState(change(self.x, *(o.x for o in others)), recent)
 
     def select(self, rows: Tensor) -> SpaceState:
@@ -77,8 +77,8 @@ class StateSpace(Mixer):
         raise NotImplementedError
 
     def _check_state(self, state: SpaceState, like: SpaceState) -> None:
-        wanted, found = ([None if part is None else list(part.shape) for part in s] for s in (like, state))
-        for part, must, has in zip(SpaceState._fields, wanted, found, strict=True):
+        wanted, actual = ([None if part is None else list(part.shape) for part in s] for s in (like, state))
+        for part, must, has in zip(SpaceState._fields, wanted, actual, strict=True):
             if must != has:
                 raise ShapeError(
                     f"{self.name}: {part} of the state must be {must}, got {has}. "

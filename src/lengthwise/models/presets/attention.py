@@ -288,13 +288,13 @@ def layer_numbers(what: str, choice: str | Sequence[int], layers: int) -> list[i
         return named[choice]
     if not isinstance(choice, Sequence):
         raise Error(f'{what} is "all", "last" or a list of layers, got {choice!r}.')
-    found = sorted({i % layers for i in choice if -layers <= i < layers})
-    if not choice or len(found) != len(choice):
+    numbers = sorted({i % layers for i in choice if -layers <= i < layers})
+    if not choice or len(numbers) != len(choice):
         raise Error(
             f"{what} must name different layers of 0 to {layers - 1}, at least one, got {list(choice)}. "
             'Or say "all" or "last".'
         )
-    return found
+    return numbers
 
 
 def transformer_xl(

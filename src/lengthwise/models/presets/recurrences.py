@@ -142,7 +142,7 @@ def block_lrnn(
     """
     if variant not in VARIANTS:
         raise UnknownName("variant of block-lrnn", variant, VARIANTS)
-    given = {
+    values = {
         "normalisation": normalisation,
         "transition": transition,
         "inputs": inputs,
@@ -151,7 +151,7 @@ def block_lrnn(
         "residual": residual,
         "head": head,
     }
-    chosen = {**VARIANTS[variant], **{name: value for name, value in given.items() if value is not None}}
+    chosen = {**VARIANTS[variant], **{name: value for name, value in values.items() if value is not None}}
     around, last = chosen.pop("residual"), chosen.pop("head")
     kinds = {
         "all": ["residual"] * layers,

@@ -125,11 +125,11 @@ def _gradient_shapes(g, A, start, start_row, index, states, products, kernel, ne
     return tuple(g.new_empty(shape if need else (0,)) for shape, need in zip(shapes, needs, strict=False))
 
 
-def _folded(function, info, in_dims, given):
+def _folded(function, info, in_dims, arguments):
     """What `function` gives for each of the N stacked inputs; each has all to itself."""
     N = info.batch_size
     names = inspect.signature(function.forward).parameters
-    inputs, dims = dict(zip(names, given, strict=True)), dict(zip(names, in_dims, strict=True))
+    inputs, dims = dict(zip(names, arguments, strict=True)), dict(zip(names, in_dims, strict=True))
     flat = {}
     for name, x in inputs.items():
         if isinstance(x, Tensor):
@@ -220,12 +220,12 @@ class Blocks:
         return P, z
 
     def gradients(
-        self, g: Tensor, states: Tensor, kept: Any, needs: list[bool], start: Tensor, *inputs: Any
+        self, g: Tensor, states: Tensor, saved: Any, needs: list[bool], start: Tensor, *inputs: Any
     ) -> tuple[Tensor | None, ...]:
         A, v, index = inputs
         of_start, of_A, of_v, _ = needs
         flags = [of_A, of_v, of_start]
-        dA, dv, dstart = gradients_of(g, A, start, None, index, states, kept, self.kernel, flags)
+        dA, dv, dstart = gradients_of(g, A, start, None, index, states, saved, self.kernel, flags)
         return dstart, None if dA is None else dA.to(A.dtype), None if dv is None else dv.to(v.dtype), None
 
     def identity(self, start: Tensor) -> Tensor:

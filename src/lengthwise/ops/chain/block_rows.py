@@ -145,17 +145,17 @@ class BlockRows(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grad_outputs):  # pyright: ignore[reportIncompatibleMethodOverride]
-        dy, kept = grad_outputs[0], ctx.saved_tensors
+        dy, saved = grad_outputs[0], ctx.saved_tensors
         with torch.autocast(dy.device.type, enabled=False):
-            return *_backward(dy, kept, ctx.constants, ctx.needs_input_grad), None
+            return *_backward(dy, saved, ctx.constants, ctx.needs_input_grad), None
 
     @staticmethod
     def vmap(info, in_dims, *inputs):
         return folded(BlockRows, info, in_dims, inputs)
 
 
-def _backward(dy, kept, constants: Constants, needs):
-    q, k, v, gamma, bias, sequences, y, z, lse = kept
+def _backward(dy, saved, constants: Constants, needs):
+    q, k, v, gamma, bias, sequences, y, z, lse = saved
     T, S = q.shape[2], k.shape[2]
     q, k = packed(q), packed(k)
     dq, dk, dz = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(z)

@@ -55,17 +55,17 @@ class Dense(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grad_outputs):  # pyright: ignore[reportIncompatibleMethodOverride]
-        dy, kept = grad_outputs[0], ctx.saved_tensors
+        dy, saved = grad_outputs[0], ctx.saved_tensors
         with torch.autocast(dy.device.type, enabled=False):
-            return (*_backward(dy, kept, ctx.constants, ctx.bias, ctx.needs_input_grad), None)
+            return (*_backward(dy, saved, ctx.constants, ctx.bias, ctx.needs_input_grad), None)
 
     @staticmethod
     def vmap(info, in_dims, *inputs):
         return folded(Dense, info, in_dims, inputs)
 
 
-def _backward(dy, kept, constants: Constants, bias, needs):
-    q, k, v, gamma, y, A, W = kept
+def _backward(dy, saved, constants: Constants, bias, needs):
+    q, k, v, gamma, y, A, W = saved
     R = solve(A, gamma, dy, constants, transposed=True) if W is None else W.mT @ dy
     row = (R * y).sum(-1, keepdim=True)
     ds = R @ torch.addcmul(v, gamma, y - v).mT

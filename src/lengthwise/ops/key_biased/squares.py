@@ -99,7 +99,7 @@ def values(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float) -> tuple
 def gradients(dy, q, k, v, bias, y, lse, scale: float, needs: list[bool]) -> tuple[Tensor | None, ...]:
     """dq, dk, dv, and that of the bias, (B,H,S), if it is needed."""
     with_bias = needs[3]
-    given, d = q, q.shape[-1]
+    queries, d = q, q.shape[-1]
     if with_bias:
         dy, k, v, y = (F.pad(x, (0, 1)) for x in (dy, k, v, y))
         q = F.pad(q, (0, 1), value=1.0)
@@ -112,13 +112,13 @@ def gradients(dy, q, k, v, bias, y, lse, scale: float, needs: list[bool]) -> tup
         rows, keys, causal = part
         added, origin = counted(bias, reached, part, q.dtype)
         its = (lse[:, :, rows] - origin).to(wide)
-        found = attention_adjoint(
+        pieces = attention_adjoint(
             dy[:, :, rows], q[:, :, rows], k[:, :, keys], v[:, :, keys], y[:, :, rows], its, added, scale, causal,
         )  # fmt: skip
-        for total, of_part, place in zip(sums, found, (rows, keys, keys), strict=True):
+        for total, of_part, place in zip(sums, pieces, (rows, keys, keys), strict=True):
             total[:, :, place] += of_part
     dbias = sums[1][..., d].to(bias.dtype) / scale if with_bias else None
-    dq, dk, dv = (x[..., :d].to(given.dtype) for x in sums)
+    dq, dk, dv = (x[..., :d].to(queries.dtype) for x in sums)
     return dq, dk, dv, dbias
 
 

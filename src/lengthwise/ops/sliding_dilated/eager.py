@@ -154,8 +154,8 @@ def _tap(x: Tensor, lag: int, T: int, stride: int, axis: int, fill: Tensor | Non
     S = x.shape[axis]
     first = S - 1 - (T - 1) * stride - lag
     lost = min(T, max(0, -(first // stride)))
-    kept = slice(first + lost * stride, S - lag, stride) if lost < T else slice(0, 0)
-    return on_left(x[:, kept] if axis == 1 else x[:, :, kept], lost, fill, axis)
+    part = slice(first + lost * stride, S - lag, stride) if lost < T else slice(0, 0)
+    return on_left(x[:, part] if axis == 1 else x[:, :, part], lost, fill, axis)
 
 
 FEW, FEW_IN_CHUNKS = 7, 16

@@ -139,8 +139,8 @@ def far_tokens(
     for column, (run, *_) in finished.items():
         # Those of these lengths that the model was tested up to, which its encoding has places for.
         if reached := [n for n in lengths if n <= max(run.experiment.tests.lengths)]:
-            measured = measure_far_tokens(run.path, (), reached, depths=depths, samples=samples, device=device)
-            scores[column] = measured.scores
+            retrieval = measure_far_tokens(run.path, (), reached, depths=depths, samples=samples, device=device)
+            scores[column] = retrieval.scores
     known = {column: means(finished[column]) for column in scores}
     return [far_tokens_compared(scores, known, _trained(finished))] if scores else []
 

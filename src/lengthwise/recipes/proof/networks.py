@@ -42,9 +42,9 @@ from ...verify.certification import consolidated
 from ...verify.checker import check
 from ...verify.consolidate.gate import share_right
 from ...verify.falsification.search import shortened
-from ...verify.kept import WEIGHTS, keep
 from ...verify.subject import LENGTHS as TRAINED
 from ...verify.subject import KeptShare, Subject, subject_of
+from ...verify.verdict_files import WEIGHTS, keep
 from ..papers.regulargpt.table_1 import thinned
 from .long_words import wrong_among, wrong_words
 from .scales import Budget, StringCounts

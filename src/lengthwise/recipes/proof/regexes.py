@@ -203,8 +203,8 @@ def matrix(rows: Sequence[Mapping[str, Any]]) -> Panel:
 def _cell(row: Mapping[str, Any]) -> TableCell:
     notes = [("at", f"{row['wrong']:,} tokens")] if row["wrong"] is not None else []
     notes += [] if row["learned"] else [("", "not learned")]
-    taught = row["consolidated"]
-    return verdict_cell([row["raw"]], notes + ([("then", f"{sign_of(taught)} {taught}")] if taught else []))
+    copy = row["consolidated"]
+    return verdict_cell([row["raw"]], notes + ([("then", f"{sign_of(copy)} {copy}")] if copy else []))
 
 
 def _name(family: str, number: int) -> str:

@@ -31,7 +31,7 @@ WAYS: dict[str, dict[str, Any]] = {
 """varied: half of the strings have symbol probabilities of their own; steady: with the penalty on steep steps too."""
 
 
-class Kind(NamedTuple):
+class SteadyNetwork(NamedTuple):
     preset: str
     settings: dict[str, Any]
     steady: dict[str, Any]
@@ -40,18 +40,18 @@ class Kind(NamedTuple):
     """To decide about one network."""
 
 
-def _recurrence(preset: str) -> Kind:
-    return Kind(preset, {"model.width": 64}, {}, 20.0)
+def _recurrence(preset: str) -> SteadyNetwork:
+    return SteadyNetwork(preset, {"model.width": 64}, {}, 20.0)
 
 
 KINDS = {
     "RNN": _recurrence("rnn"),
     "GRU": _recurrence("gru"),
     "LSTM": _recurrence("lstm"),
-    "automaton": Kind(
+    "automaton": SteadyNetwork(
         "block-lrnn", {"model.variant": "automaton", "model.width": 16, "training.steps": 1000}, {}, 60.0
     ),
-    "RegularGPT": Kind(
+    "RegularGPT": SteadyNetwork(
         "regular-gpt",
         {"model.width": 32, "model.heads": 4, "model.expansion": 8},
         {"training.contraction": 0.03, "training.slope": 0.2},

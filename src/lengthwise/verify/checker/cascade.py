@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .claimed import Claim
+from .claim import StatedClaim
 from .fields import FLAG, LIST, Rejected, exactly, fields, maybe, real, same, table, whole
 from .intervals import Array, Interval
 from .network import Network
@@ -42,7 +42,7 @@ MIXER = {
 PROOF = {"bound": exactly("joint"), "entries": LIST, "states": LIST, "pairs": LIST}
 
 
-def check_cascade(network: Cascade, claim: Claim, proof: Any) -> tuple[int, float]:
+def check_cascade(network: Cascade, claim: StatedClaim, proof: Any) -> tuple[int, float]:
     """How many conditions were checked, and the least of all gaps and margins."""
     claim.fits(network.symbols, network.outputs)
     states, pairs = _listed(network, claim, proof)
@@ -80,7 +80,7 @@ def check_cascade(network: Cascade, claim: Claim, proof: Any) -> tuple[int, floa
     return count + len(q), min(least, _answers(network, claim, driver, q, states))
 
 
-def _answers(network: Cascade, claim: Claim, driver: Array, q: Array, states: list[Array]) -> float:
+def _answers(network: Cascade, claim: StatedClaim, driver: Array, q: Array, states: list[Array]) -> float:
     cases, case = _different(np.concatenate([driver[claim.asked[q]], q[claim.asked[q]][:, None]], 1))
     del case
     least = np.inf
@@ -94,7 +94,7 @@ def _answers(network: Cascade, claim: Claim, driver: Array, q: Array, states: li
     return least
 
 
-def _listed(network: Cascade, claim: Claim, proof: Any) -> tuple[list[Array], Array]:
+def _listed(network: Cascade, claim: StatedClaim, proof: Any) -> tuple[list[Array], Array]:
     """Of each layer its states (·,n), places of its entries; and the tuples (N,1+L)."""
     fields("the proof", proof, PROOF, {"gap": real()})
     own = [[[int(i), int(j)] for i, j in zip(*layer.entries, strict=True)] for layer in network.layers]
@@ -103,15 +103,15 @@ def _listed(network: Cascade, claim: Claim, proof: Any) -> tuple[list[Array], Ar
     L, states = len(network.layers), []
     if len(proof["states"]) != L:
         raise Rejected(f"the proof must list the states of each of {L} layers.")
-    for layer, given in zip(network.layers, proof["states"], strict=True):
+    for layer, rows in zip(network.layers, proof["states"], strict=True):
         n = len(layer.entries[0])
-        if n == 0 and given == [[]]:
+        if n == 0 and rows == [[]]:
             states.append(np.zeros((1, 0), dtype=np.int64))
             continue
-        found = table(given, "a layer's states", 2, layer.width)
-        if found.shape[1] != n:
+        places = table(rows, "a layer's states", 2, layer.width)
+        if places.shape[1] != n:
             raise Rejected(f"a layer's state must say where each of {n} entries is.")
-        states.append(np.ascontiguousarray(found))
+        states.append(np.ascontiguousarray(places))
     pairs = table(proof["pairs"], "the pairs", 2)
     if pairs.shape[1] != 1 + L:
         raise Rejected(f"a pair must be the machine's state and one of each of {L} layers.")
@@ -123,8 +123,8 @@ def _listed(network: Cascade, claim: Claim, proof: Any) -> tuple[list[Array], Ar
 def _different(rows: Array) -> tuple[Array, Array]:
     if not len(rows):
         return rows, np.zeros(0, dtype=np.int64)
-    found, inverse = np.unique(rows, axis=0, return_inverse=True)
-    return found, inverse.reshape(-1)
+    unique, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return unique, inverse.reshape(-1)
 
 
 class Automata:

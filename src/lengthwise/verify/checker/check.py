@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .cascade import Cascade, check_cascade
-from .claimed import Claim
+from .claim import StatedClaim
 from .fields import ABOVE_ZERO, OBJECT, TEXT, TEXTS, Rejected, exactly, fields, maybe, plain_json, real, same, whole
 from .recurrence import Recurrence, check_recurrence
 from .rounding import ARITHMETICS
@@ -97,17 +97,17 @@ def check(certificate: dict[str, Any], model: str | Path | Tensors) -> Report:
         check_kept(certificate["kept"], certificate["made"])
     if inference == "snapped" and kind != "tree-boxes":
         raise Rejected(f"only tree-boxes can be snapped, got {kind}.")
-    claim = Claim(certificate["claim"])
+    claim = StatedClaim(certificate["claim"])
     if certificate["words"] != (words := in_words(certificate)):
         raise Rejected(f"the claim in words must be {words!r}, got {certificate['words']!r}.")
     tensors, assumed = _model(certificate["model"], model)
-    given = certificate["model"]["config"], tensors, certificate["arithmetic"]
+    parts = certificate["model"]["config"], tensors, certificate["arithmetic"]
     if kind == "recurrence-boxes":
-        network, run = Recurrence(*given), lambda n: check_recurrence(n, claim, certificate["proof"])
+        network, run = Recurrence(*parts), lambda n: check_recurrence(n, claim, certificate["proof"])
     elif kind == "cascade":
-        network, run = Cascade(*given), lambda n: check_cascade(n, claim, certificate["proof"])
+        network, run = Cascade(*parts), lambda n: check_cascade(n, claim, certificate["proof"])
     else:
-        network, run = Tree(*given), lambda n: check_tree(n, claim, kind, inference, certificate["proof"])
+        network, run = Tree(*parts), lambda n: check_tree(n, claim, kind, inference, certificate["proof"])
     conditions, margin = run(network)
     words = f"{_proved_in_words(certificate)}; {KINDS[kind]} ({made_in_words(certificate)})."
     stated = min(certificate["margin"], certificate["proof"].get("gap", certificate["margin"]))  # gap: a cascade's
@@ -146,18 +146,18 @@ def made_in_words(certificate: dict[str, Any]) -> str:
 
 def kept_in_words(certificate: dict[str, Any]) -> str:
     """What a network kept of its own when it was taught, as the rest of a sentence; empty where nothing is said."""
-    if (kept := certificate.get("kept")) is None:
+    if (share := certificate.get("kept")) is None:
         return ""
-    return f", keeping {kept['own'] or 'none'} of its own {kept['all']:,} {kept['of']}"
+    return f", keeping {share['own'] or 'none'} of its own {share['all']:,} {share['of']}"
 
 
-def check_kept(kept: Any, made: str) -> None:
+def check_kept(share: Any, made: str) -> None:
     """Nobody can check where a network came from; but what is said of it must make sense."""
-    fields("what a network kept", kept, KEPT)
-    if kept["own"] > kept["all"] or kept["right"] > 1:
+    fields("what a network kept", share, KEPT)
+    if share["own"] > share["all"] or share["right"] > 1:
         raise Rejected("a network keeps no more of its own than there are, and is right on no more than all.")
-    if made not in (("consolidated", "settled") if kept["own"] else ("compiled",)):
-        raise Rejected(f"a network that keeps {kept['own']} {kept['of']} of its own is not {made}.")
+    if made not in (("consolidated", "settled") if share["own"] else ("compiled",)):
+        raise Rejected(f"a network that keeps {share['own']} {share['of']} of its own is not {made}.")
 
 
 def _model(described: Any, model: str | Path | Tensors) -> tuple[Tensors, bool]:
@@ -165,10 +165,10 @@ def _model(described: Any, model: str | Path | Tensors) -> tuple[Tensors, bool]:
     fields("the certificate's model", described, {"config": OBJECT, "weights": TEXTS})
     config = described["config"]
     fields("the certificate's config", config, {name: kind for name, (kind, _) in CONFIG.items()})
-    found, tensors = read_model(Path(model)) if isinstance(model, (str, Path)) else (config, dict(model))
-    if found is not None and (other := [name for name in config if not same(config[name], found[name])]):
+    own, tensors = read_model(Path(model)) if isinstance(model, (str, Path)) else (config, dict(model))
+    if own is not None and (other := [name for name in config if not same(config[name], own[name])]):
         raise Rejected(f"the model has another config than the certificate says: {', '.join(other)} differ.")
-    return _same(config, described["weights"], tensors), found is None
+    return _same(config, described["weights"], tensors), own is None
 
 
 def _same(config: dict[str, Any], digests: dict[str, str], tensors: Tensors) -> Tensors:

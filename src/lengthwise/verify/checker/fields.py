@@ -63,48 +63,48 @@ OBJECT_OR_LIST = Kind("an object, or a list", lambda x: OBJECT.holds(x) or LIST.
 TEXTS = Kind("an object of texts", lambda x: OBJECT.holds(x) and all(map(TEXT.holds, x.values())))
 
 
-def fields(what: str, given: Any, needed: dict[str, Kind], others: dict[str, Kind] | None = None) -> dict[str, Any]:
-    """`given`, if it is an object of these fields; `others` may be left out."""
+def fields(what: str, content: Any, needed: dict[str, Kind], others: dict[str, Kind] | None = None) -> dict[str, Any]:
+    """`content`, if it is an object of these fields; `others` may be left out."""
     known = {**needed, **(others or {})}
-    if type(given) is not dict or not needed.keys() <= given.keys():
+    if type(content) is not dict or not needed.keys() <= content.keys():
         raise Rejected(f"{what} must be an object of {', '.join(sorted(needed))}.")
-    if unknown := given.keys() - known.keys():
+    if unknown := content.keys() - known.keys():
         raise Rejected(f"{what} has options that the checker does not know: {', '.join(sorted(unknown)):.80}.")
-    for name, value in given.items():
+    for name, value in content.items():
         if not known[name].holds(value):
             raise Rejected(f"{what}: {name} must be {known[name].words}, got {value!r:.60}.")
-    return given
+    return content
 
 
-def table(given: Any, what: str, dim: int, below: int = MOST, least: int = 0) -> Array:
+def table(content: Any, what: str, dim: int, below: int = MOST, least: int = 0) -> Array:
     """Nested lists of whole numbers, from `least` to `below`, as an array."""
-    if not LIST.holds(given):
-        raise Rejected(f"{what} must be a list that is not empty, got {given!r:.60}.")
+    if not LIST.holds(content):
+        raise Rejected(f"{what} must be a list that is not empty, got {content!r:.60}.")
     if dim > 1:
-        if not all(LIST.holds(row) and len(row) == len(given[0]) for row in given):
+        if not all(LIST.holds(row) and len(row) == len(content[0]) for row in content):
             raise Rejected(f"{what} must be a table whose rows are of one length.")
-        return np.stack([table(row, what, dim - 1, below, least) for row in given])
-    if not all(type(x) is int and least <= x < below for x in given):
-        raise Rejected(f"{what} must be whole numbers from {least} to {below - 1}, got {given!r:.60}.")
-    return np.array(given, dtype=np.int64)
+        return np.stack([table(row, what, dim - 1, below, least) for row in content])
+    if not all(type(x) is int and least <= x < below for x in content):
+        raise Rejected(f"{what} must be whole numbers from {least} to {below - 1}, got {content!r:.60}.")
+    return np.array(content, dtype=np.int64)
 
 
-def reals(given: Any, what: str, length: int, least: float = -(2.0**50)) -> Array:
+def reals(content: Any, what: str, length: int, least: float = -(2.0**50)) -> Array:
     """A list of finite numbers."""
-    if type(given) is not list or len(given) != length:
+    if type(content) is not list or len(content) != length:
         raise Rejected(f"{what} must be a list of {length} numbers.")
-    if not all(type(x) in (int, float) and least <= x < 2.0**50 for x in given):
+    if not all(type(x) in (int, float) and least <= x < 2.0**50 for x in content):
         raise Rejected(f"{what} must be finite numbers of at least {least:g} and below 2^50.")
-    return np.array(given, dtype=np.float64)
+    return np.array(content, dtype=np.float64)
 
 
 def entries(
-    given: Any, what: str, needed: dict[str, Kind], others: dict[str, Kind] | None = None
+    content: Any, what: str, needed: dict[str, Kind], others: dict[str, Kind] | None = None
 ) -> list[dict[str, Any]]:
     """A list, not empty, of objects with these fields; `others` may be left out."""
-    if not LIST.holds(given):
+    if not LIST.holds(content):
         raise Rejected(f"{what} must be a list that is not empty.")
-    return [fields(f"each of {what}", entry, needed, others) for entry in given]
+    return [fields(f"each of {what}", entry, needed, others) for entry in content]
 
 
 def boxes_of(listed: list[dict[str, Any]], width: int) -> tuple[Array, Array]:
@@ -126,10 +126,10 @@ def read_json(text: str, what: str) -> Any:
         return x if math.isfinite(x := float(word)) else refuse(word)
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        content = dict(pairs)
+        if len(content) < len(pairs):
             raise Rejected(f"{what}: a name is given twice in one object.")
-        return found
+        return content
 
     try:
         return json.loads(text, parse_int=integer, parse_float=decimal, parse_constant=refuse, object_pairs_hook=once)
@@ -137,10 +137,10 @@ def read_json(text: str, what: str) -> Any:
         raise Rejected(f"{what}: is not JSON ({error}).") from error
 
 
-def plain_json(given: Any, what: str) -> tuple[str, Any]:
+def plain_json(content: Any, what: str) -> tuple[str, Any]:
     """As text, and as what is read from that: nothing is in it but what JSON has."""
     try:
-        text = json.dumps(given, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise Rejected(f"{what} is JSON with finite numbers alone ({error}).") from error
     return text, read_json(text, what)

@@ -140,9 +140,9 @@ class Network:
         return self.ops.linear(x, *self._head)
 
 
-def each_layer(given: Any, count: int) -> list[dict[str, Any]]:
+def each_layer(content: Any, count: int) -> list[dict[str, Any]]:
     """One for each layer."""
-    found = given if isinstance(given, list) else [given] * count
-    if len(found) != count or not all(isinstance(spec, dict) for spec in found):
-        raise Rejected(f"the config must say the mixer and block of each of {count} layers, got {given}.")
-    return found
+    specs = content if isinstance(content, list) else [content] * count
+    if len(specs) != count or not all(isinstance(spec, dict) for spec in specs):
+        raise Rejected(f"the config must say the mixer and block of each of {count} layers, got {content}.")
+    return specs

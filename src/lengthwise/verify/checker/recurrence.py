@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from .claimed import Claim
+from .claim import StatedClaim
 from .fields import FLAG, LIST, Rejected, boxes_of, entries, exactly, fields, table, whole
 from .intervals import Array, Interval, concatenate
 from .network import Network
@@ -37,7 +37,7 @@ ROUNDS = 200
 """Boxes that do not hold after being made wider so often grow without end."""
 
 
-def check_recurrence(network: Recurrence, claim: Claim, proof: Any) -> tuple[int, float]:
+def check_recurrence(network: Recurrence, claim: StatedClaim, proof: Any) -> tuple[int, float]:
     """How many conditions were checked, and the least margin of the head."""
     claim.fits(network.symbols, network.outputs)
     fields("the proof", proof, {"sets": LIST})
@@ -52,7 +52,7 @@ def check_recurrence(network: Recurrence, claim: Claim, proof: Any) -> tuple[int
 
 
 def closed(
-    network: Recurrence, claim: Claim, state: Array, boxes: Interval, widest: Interval | None = None
+    network: Recurrence, claim: StatedClaim, state: Array, boxes: Interval, widest: Interval | None = None
 ) -> tuple[Interval, int, float]:
     """The boxes, wide enough for all that is led to them; how many conditions hold; and the head's least margin."""
     steps = np.array([(i, s) for i, q in enumerate(state) for s in range(claim.symbols)])

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from .claimed import Claim, Maps, composed
+from .claim import Maps, StatedClaim, composed
 from .fields import (
     FLAG,
     LIST,
@@ -70,7 +70,7 @@ BLOCK = {"kind": exactly("transformer"), "norm": exactly("pre", "post"), "activa
 BLOCK["expansion"] = whole(1)
 
 
-def check_tree(network: Tree, claim: Claim, kind: str, inference: str, proof: Any) -> tuple[int, float]:
+def check_tree(network: Tree, claim: StatedClaim, kind: str, inference: str, proof: Any) -> tuple[int, float]:
     """How many conditions were checked, and the least margin."""
     if (network.centres is not None) != (inference == "snapped"):
         raise Rejected(
@@ -82,7 +82,7 @@ def check_tree(network: Tree, claim: Claim, kind: str, inference: str, proof: An
     return (_snapped if inference == "snapped" else _boxes)(network, claim, proof)
 
 
-def _codes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
+def _codes(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
     if tree.codebook is None:
         raise Rejected("tree-codes is about discrete nodes, and those of this model are continuous.")
     maps, listed = _listed(proof, "codes", claim, {"code": LIST})
@@ -107,7 +107,7 @@ def _codes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     return _induction(tree, claim, maps, listed, induct(tree.leaves), induct(nodes), logits)
 
 
-def _boxes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
+def _boxes(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
     _continuous(tree)
     maps, listed = _listed(proof, "boxes", claim, BOX, PLACES, others={"returns": whole()})
     centre, radius = boxes_of(listed, tree.width)
@@ -148,7 +148,7 @@ def _boxes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     return _induction(tree, claim, maps, listed, leaves, nodes, logits, places)
 
 
-def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
+def _snapped(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
     """A node within `radius` of the nearest centre, in Euclid's distance, is that centre."""
     _continuous(tree)
     maps, listed = _listed(proof, "centres", claim, {"centre": LIST}, needed={"radius": real()})
@@ -185,7 +185,7 @@ def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
 
 def _induction(
     tree: Tree,
-    claim: Claim,
+    claim: StatedClaim,
     maps: Maps,
     listed: list[dict[str, Any]],
     leaves: Node,
@@ -235,7 +235,7 @@ def _induction(
 def _listed(
     proof: Any,
     name: str,
-    claim: Claim,
+    claim: StatedClaim,
     of_each: dict[str, Kind],
     of_some: dict[str, Kind] | None = None,
     *,
@@ -254,7 +254,7 @@ def _continuous(tree: Tree) -> None:
         raise Rejected("this proof is about continuous nodes, and those of this model are discrete.")
 
 
-def _leaf_maps(claim: Claim) -> Array:
+def _leaf_maps(claim: StatedClaim) -> Array:
     return np.ascontiguousarray(claim.delta.T)
 
 
@@ -373,5 +373,5 @@ class Tree(Network):
         return self.ops.linear(self.ops.relu(x) if self.activation == "relu" else self.ops.gelu(x), *self._down)
 
 
-def _only(given: Any) -> dict[str, Any]:
-    return each_layer(given, 1)[0]
+def _only(content: Any) -> dict[str, Any]:
+    return each_layer(content, 1)[0]

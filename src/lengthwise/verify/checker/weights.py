@@ -76,7 +76,7 @@ def read_safetensors(path: Path) -> Tensors:
         raise Rejected(f"{path}: is no file of safetensors: its header is not text.") from error
     if not OBJECT.holds(header):
         raise Rejected(f"{path}: is no file of safetensors: its header is no object.")
-    data, found, end = content[8 + n :], {}, 0
+    data, tensors, end = content[8 + n :], {}, 0
     entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
     for name, entry in sorted(entries.items(), key=lambda item: _offsets(path, *item)):
         begin, stop = _offsets(path, name, entry)
@@ -88,10 +88,10 @@ def read_safetensors(path: Path) -> Tensors:
         size = kind.itemsize * int(np.prod(shape, dtype=object))
         if begin != end or stop - begin != size or stop > len(data):
             raise Rejected(f"{path}: the numbers of {name} are not where the header says.")
-        found[name], end = np.frombuffer(data[begin:stop], kind).reshape(shape), stop
+        tensors[name], end = np.frombuffer(data[begin:stop], kind).reshape(shape), stop
     if end != len(data):
         raise Rejected(f"{path}: there are numbers that belong to no weight.")
-    return found
+    return tensors
 
 
 def _offsets(path: Path, name: str, entry: Any) -> tuple[int, int]:
@@ -134,9 +134,9 @@ def read_model(folder: Path) -> tuple[dict[str, Any] | None, Tensors]:
     return {**own, "position": DEFAULTS["position"] if own["position"] is None else own["position"]}, tensors
 
 
-def _is_start(given: dict[str, Any]) -> bool:
+def _is_start(content: dict[str, Any]) -> bool:
     known = {"embedding", "linear", "pad", "r", "initial"}
-    return given.keys() <= known and all(x == "torch" or real().holds(x) for x in given.values())
+    return content.keys() <= known and all(x == "torch" or real().holds(x) for x in content.values())
 
 
 def digest(x: Array) -> str:

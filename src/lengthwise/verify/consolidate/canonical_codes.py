@@ -91,7 +91,7 @@ def _different(
 ) -> list[list[int]]:
     """Of each the most frequent that no other, more frequent one has."""
     taken: set[tuple[int, ...]] = set()
-    found: dict[int, tuple[int, ...]] = {}
+    codes_of: dict[int, tuple[int, ...]] = {}
     for element in sorted(range(len(counts)), key=lambda i: -max(counts[i].values())):
         ranked = [code for code, _ in counts[element].most_common()]
         code = next((code for code in ranked if code not in taken), None)
@@ -99,5 +99,5 @@ def _different(
             place, value = (int(torch.randint(n, (1,), generator=draw)) for n in (groups, codes))
             code = tuple(value if g == place else c for g, c in enumerate(code or ranked[0]))
         taken.add(code)
-        found[element] = code
-    return [list(found[element]) for element in range(len(counts))]
+        codes_of[element] = code
+    return [list(codes_of[element]) for element in range(len(counts))]

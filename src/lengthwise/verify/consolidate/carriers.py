@@ -134,19 +134,19 @@ def choose(seen: Observed, state_alone: bool) -> list[list[Entry]]:
     size = {(l, i, j): seen.sizes[l][i, j] for l, i, j in place}
     largest = sorted(place, key=lambda entry: -size[entry])  # of those that tell as much, the one that is heard most
     candidates = [entry for entry in largest if entry[0] == L - 1 or not state_alone]
-    kept = set(_tell([] if state_alone else [seen.symbols], now, candidates, seen.answers, asked, "the answer"))
+    carriers = set(_tell([] if state_alone else [seen.symbols], now, candidates, seen.answers, asked, "the answer"))
     for l in reversed(range(1, L)):
         below = [entry for entry in largest if entry[0] < l]
-        for entry in sorted(entry for entry in kept if entry[0] == l):
-            given = [seen.symbols, place[entry][:, :-1]]
-            sure = sorted(entry for entry in kept if entry[0] < l)
+        for entry in sorted(entry for entry in carriers if entry[0] == l):
+            columns = [seen.symbols, place[entry][:, :-1]]
+            sure = sorted(entry for entry in carriers if entry[0] < l)
             what = f"where an entry of layer {l} goes"
-            kept |= set(_tell(given, now, below, now[entry], np.broadcast_to(settled, asked.shape), what, sure))
-    return [sorted(entry for entry in kept if entry[0] == l) for l in range(L)]
+            carriers |= set(_tell(columns, now, below, now[entry], np.broadcast_to(settled, asked.shape), what, sure))
+    return [sorted(entry for entry in carriers if entry[0] == l) for l in range(L)]
 
 
 def _tell(
-    given: Sequence[np.ndarray],
+    sources: Sequence[np.ndarray],
     now: dict[Entry, np.ndarray],
     candidates: Sequence[Entry],
     target: np.ndarray,
@@ -159,36 +159,36 @@ def _tell(
     first[::2] = True
     fit, target = first[asked], target[asked]
     columns = {entry: now[entry][asked] for entry in {*candidates, *chosen}}
-    base = _numbers(np.stack([x[asked] for x in given], 1)) if given else np.zeros(len(target), np.int64)
+    base = _numbers(np.stack([x[asked] for x in sources], 1)) if sources else np.zeros(len(target), np.int64)
 
     def key(entries: Iterable[Entry]) -> np.ndarray:
-        found = base
+        numbers = base
         for entry in entries:
-            found = np.unique(found * 256 + columns[entry], return_inverse=True)[1]
-        return found
+            numbers = np.unique(numbers * 256 + columns[entry], return_inverse=True)[1]
+        return numbers
 
-    def score(found: np.ndarray) -> float:
-        return _held_out(found, target, fit)
+    def score(numbers: np.ndarray) -> float:
+        return _held_out(numbers, target, fit)
 
     chosen = list(chosen)
-    found = key(chosen)
-    best = score(found)
+    numbers = key(chosen)
+    best = score(numbers)
     while best < 1:
         rest = [entry for entry in candidates if entry not in chosen]
-        tried = [(score(found * 256 + columns[entry]), [entry]) for entry in rest]
+        tried = [(score(numbers * 256 + columns[entry]), [entry]) for entry in rest]
         tried.sort(key=lambda each: -each[0])
         if not tried:
             break
         if tried[0][0] < best + 1e-3 and best < ENOUGH:  # two may tell together what neither tells alone
             few = [entry for _, (entry,) in tried[:24]]
             pairs = [[a, b] for i, a in enumerate(few) for b in few[:i]]
-            tried = [(score((found * 256 + columns[a]) * 256 + columns[b]), [a, b]) for a, b in pairs]
+            tried = [(score((numbers * 256 + columns[a]) * 256 + columns[b]), [a, b]) for a, b in pairs]
             tried.sort(key=lambda each: -each[0])
         better, more = tried[0]
         if better <= best + (0 if best < ENOUGH else 1e-3):
             break
         chosen += more
-        found, best = key(chosen), better
+        numbers, best = key(chosen), better
     if best < ENOUGH:
         raise NoCarriers(f"no entries tell {what} on more than {100 * best:.1f}% of words: they carry no such machine")
     return chosen
@@ -203,7 +203,7 @@ def _held_out(key: np.ndarray, target: np.ndarray, fit: np.ndarray) -> float:
     return float((guess[key[~fit]] == target[~fit]).mean())
 
 
-class Table:
+class MoveTable:
     """Where each place goes, as most words have it that meet the same token and states below."""
 
     def __init__(self, seen: Observed, chosen: list[list[Entry]], layer: int):

@@ -87,8 +87,8 @@ class Made:
         )
         sizes = f"{self.elements:,} elements, {self.seconds:.1f} s"
         made = self.made if self.closed else f"not {self.made}"
-        kept = f", keeping {self.kept}" if self.kept else ""
-        return f"{made}: {held}, least margin {self.looked.margin:.2f}, {sizes}{kept}"
+        share = f", keeping {self.kept}" if self.kept else ""
+        return f"{made}: {held}, least margin {self.looked.margin:.2f}, {sizes}{share}"
 
     @property
     def kept(self) -> KeptShare | None:
@@ -129,9 +129,9 @@ def save(model: LengthwiseForCausalLM, folder: Path | str, made: dict[str, Any],
     except (RecordError, SafetensorError) as error:
         if not _full(error):
             raise
-        kept = Path(tempfile.mkdtemp(prefix="lengthwise-")) / folder.name
-        _write(model, kept, made)
-        raise Error(f"{folder}: its disk is full. The model is kept at {kept}: move it.") from error
+        refuge = Path(tempfile.mkdtemp(prefix="lengthwise-")) / folder.name
+        _write(model, refuge, made)
+        raise Error(f"{folder}: its disk is full. The model is kept at {refuge}: move it.") from error
     return folder
 
 
@@ -253,10 +253,10 @@ def consolidate_run(
     if why := refusal(inner):
         raise Error(f"consolidate_run: this model has no codes: {why}.")
     right = checked_to_have_learned(subject.model, subject.claim, subject.lengths)
-    return replace(taught_codes(inner, subject.claim, seed=seed, seconds=seconds, hear=hear), right=right)
+    return replace(teach_codes(inner, subject.claim, seed=seed, seconds=seconds, hear=hear), right=right)
 
 
-def taught_codes(
+def teach_codes(
     inner: LengthwiseForCausalLM,
     claim: Claim,
     *,
@@ -284,12 +284,12 @@ def taught_codes(
         if structured is not None:
             closure = Closure(algebra, torch.from_numpy(structured), conditions, hear=hear)
             own = torch.zeros_like(own)
-    kept, rate = int(own.sum()), 5e-4
-    how = "consolidated" if kept else "compiled"
+    count, rate = int(own.sum()), 5e-4
+    how = "consolidated" if count else "compiled"
     while True:
         left = seconds - (time.perf_counter() - began)
         looked = close(model, closure, rounds=ROUNDS, lr=rate, seed=seed, seconds=left)
-        made = Made(model, how, claim, len(algebra), looked, time.perf_counter() - began, kept)
+        made = Made(model, how, claim, len(algebra), looked, time.perf_counter() - began, count)
         if not looked.closed or made.seconds > seconds or provable(made, seconds - made.seconds):
             return made
         closure.wide, rate = max(closure.wide, looked.margin) + 1, 2e-4

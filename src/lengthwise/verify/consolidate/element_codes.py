@@ -38,8 +38,8 @@ def structured_codes(algebra: MachineAlgebra) -> np.ndarray:
     >>> structured_codes(algebra).tolist()
     [[0, 1, 0], [1, 0, 1]]
     """
-    found = congruences(algebra.claim.machine.delta, algebra.claimed.reached, algebra.ends)
-    columns = _all_points(algebra, found) or _few_points(algebra, found)
+    partitions = congruences(algebra.claim.machine.delta, algebra.stated.reached, algebra.ends)
+    columns = _all_points(algebra, partitions) or _few_points(algebra, partitions)
     columns += _answer(algebra, max(int(column.max()) + 1 for column in columns))
     return np.stack(columns, 1)
 
@@ -52,42 +52,42 @@ def _told_apart(columns: list[np.ndarray]) -> int:
     return len(np.unique(np.stack(columns, 1), axis=0)) if columns else 1
 
 
-def _all_points(algebra: MachineAlgebra, found: list[np.ndarray]) -> list[np.ndarray]:
+def _all_points(algebra: MachineAlgebra, partitions: list[np.ndarray]) -> list[np.ndarray]:
     """The images of all states of the smallest congruences that tell the elements apart; [] if they are too large."""
-    kept: list[list[np.ndarray]] = []
+    groups: list[list[np.ndarray]] = []
     told = 1
-    for partition in sorted(found, key=lambda p: p.max()):
+    for partition in sorted(partitions, key=lambda p: p.max()):
         images = _images(algebra, partition)
-        more = _told_apart([column for columns in [*kept, images] for column in columns])
+        more = _told_apart([column for columns in [*groups, images] for column in columns])
         if more > told:
-            kept, told = [*kept, images], more
+            groups, told = [*groups, images], more
         if told == len(algebra):
             break
-    for images in list(kept):
-        rest = [columns for columns in kept if columns is not images]
+    for images in list(groups):
+        rest = [columns for columns in groups if columns is not images]
         if rest and _told_apart([column for columns in rest for column in columns]) == len(algebra):
-            kept = rest
-    columns = [column for columns in kept for column in columns]
+            groups = rest
+    columns = [column for columns in groups for column in columns]
     small = sum(int(column.max()) + 1 for column in columns) <= LARGEST
     return columns if columns and small else []
 
 
 def _images(algebra: MachineAlgebra, partition: np.ndarray) -> list[np.ndarray]:
     """For each block that words reach, (N,) the block to which each element takes it."""
-    blocks, first = np.unique(partition[algebra.claimed.reached], return_index=True)
-    states = np.flatnonzero(algebra.claimed.reached)[first]
+    blocks, first = np.unique(partition[algebra.stated.reached], return_index=True)
+    states = np.flatnonzero(algebra.stated.reached)[first]
     number = {int(block): i for i, block in enumerate(blocks)}
     return [np.array([number[int(b)] for b in partition[algebra.elements[:, q]]]) for q in states]
 
 
-def _few_points(algebra: MachineAlgebra, found: list[np.ndarray]) -> list[np.ndarray]:
+def _few_points(algebra: MachineAlgebra, partitions: list[np.ndarray]) -> list[np.ndarray]:
     """Greedily the column that tells most elements apart; of equals the one with fewer values."""
     claim = algebra.claim
     # A state in which nothing is asked is like any other such state.
     answers = np.where(claim.asked, claim.answer_numbers, -1)
-    by_parts = [answers, *(p for p in found if p.max() < claim.machine.num_states - 1)]
+    by_parts = [answers, *(p for p in partitions if p.max() < claim.machine.num_states - 1)]
     whole = [np.arange(claim.machine.num_states)]
-    states = np.flatnonzero(algebra.claimed.reached)
+    states = np.flatnonzero(algebra.stated.reached)
     candidates = [_compact(p[algebra.elements[:, q]]) for p in by_parts for q in states]
     candidates = [c for c in candidates if 1 < c.max() + 1 <= ANSWERS]
     candidates += [_compact(p[algebra.elements[:, q]]) for p in whole for q in states]
@@ -116,14 +116,14 @@ def congruences(delta: np.ndarray, reached: np.ndarray, ends: float = float("inf
     states = np.flatnonzero(reached).tolist()
     pairs = [(p, q) for i, p in enumerate(states) for q in states[i + 1 :]]
     pairs = pairs[:: -(-len(pairs) // PAIRS)] if pairs else []
-    found: dict[bytes, np.ndarray] = {}
+    partitions: dict[bytes, np.ndarray] = {}
 
     def note(parent: list[int]) -> bool:
         partition = _compact(np.array([_root(parent, q) for q in range(len(table))]))
         key = partition.tobytes()
-        known = key in found
+        known = key in partitions
         if len(np.unique(partition[states])) > 1:
-            found.setdefault(key, partition)
+            partitions.setdefault(key, partition)
         return known
 
     for pair in pairs:
@@ -136,8 +136,8 @@ def congruences(delta: np.ndarray, reached: np.ndarray, ends: float = float("inf
             parent = coarser
         note(parent)
     identity = np.arange(len(table))
-    found.setdefault(identity.tobytes(), identity)
-    return list(found.values())
+    partitions.setdefault(identity.tobytes(), identity)
+    return list(partitions.values())
 
 
 def _coarser(table: list[list[int]], parent: list[int], states: list[int]) -> Iterator[list[int]]:

@@ -73,7 +73,7 @@ def refusal(model: nn.Module, claim: Claim) -> str | None:
     return None
 
 
-def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> TaughtCopy:
+def teach_neurons(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> TaughtCopy:
     """Returns a copy that was taught, and whether it was proved."""
     if reason := refusal(model, claim):
         raise CannotBeTaught(reason)

@@ -50,7 +50,7 @@ GATES = {"rnn": (0,), "gru": (1, -1, 0), "lstm": (1, -1, 0, 1)}
 """What the parts of a cell are wanted to be, in torch's order: open, shut, or 0: the code."""
 
 
-def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0) -> TaughtCopy:
+def teach_signs(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0) -> TaughtCopy:
     """Returns a copy, taught for at most so many seconds, less where its proof goes through, and that proof."""
     if reason := refusal(model):
         raise CannotBeTaught(reason)
@@ -59,7 +59,7 @@ def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, s
         raise CannotBeTaught(f"the machine has {pairs:,} pairs of state and symbol, more than {MOST_SETS:,}")
     ends = time.monotonic() + seconds
     copy = deepcopy(model).eval().requires_grad_(True)
-    sets = Sets(claim)
+    sets = StateSets(claim)
     signs = Signs(copy, sets, visited(copy, sets, seed))
     proof = prove_harder(
         lambda harder: signs.teach(THRESHOLD + harder, ends), lambda left: prove_recurrence(copy, claim, left), ends
@@ -68,7 +68,7 @@ def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, s
     return TaughtCopy(copy, int(signs.own.sum()), signs.own.numel(), "neurons", proof)
 
 
-class Sets:
+class StateSets:
     """A set for each state of the machine and the symbol just read, of those that words come to."""
 
     def __init__(self, claim: Claim):
@@ -106,7 +106,7 @@ def tokens_of(model: LengthwiseForCausalLM) -> Tensor:
 
 
 @torch.no_grad()
-def visited(model: LengthwiseForCausalLM, sets: Sets, seed: int) -> Tensor:
+def visited(model: LengthwiseForCausalLM, sets: StateSets, seed: int) -> Tensor:
     """(L,N,D) the mean of h after words that end in each set."""
     N, table, draw = len(sets.states), sets.table, torch.Generator().manual_seed(seed)
     first = shortest(table)
@@ -140,7 +140,7 @@ def shortest(table: Tensor) -> list[list[int]]:
 class Signs:
     """The codes of the sets, and the conditions that they make of the weights."""
 
-    def __init__(self, model: LengthwiseForCausalLM, sets: Sets, means: Tensor):
+    def __init__(self, model: LengthwiseForCausalLM, sets: StateSets, means: Tensor):
         self.model, self.sets, self.cells = model, sets, cells_of(model)
         self.kind = self.cells[0].mode.removesuffix("_TANH").lower()
         self.codes = torch.where(means >= 0, 1.0, -1.0)
@@ -164,8 +164,8 @@ class Signs:
                 if wanted:
                     gates.append(wanted * (a[i] + b[i]) / 2)
                 else:
-                    kept = torch.sigmoid(a[0] + b[0]) * b[i] if self.kind == "gru" else b[i]
-                    arguments.append(codes[sets.results] * (a[i] + kept))
+                    recurrent = torch.sigmoid(a[0] + b[0]) * b[i] if self.kind == "gru" else b[i]
+                    arguments.append(codes[sets.results] * (a[i] + recurrent))
             x = self.level * codes[sets.results]
         logits, right = self.model.head(self.level * self.codes[-1][sets.asked]), sets.right
         if sets.several:

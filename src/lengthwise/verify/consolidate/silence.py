@@ -35,7 +35,7 @@ from ...seeds import generator
 from ..claim import Claim
 from ..prove.cascade import NumberedRows, ReachablePairs, network_of
 from ..verdict import NotProved
-from .carriers import Entry, NoCarriers, Observed, Table, choose, observe
+from .carriers import Entry, MoveTable, NoCarriers, Observed, choose, observe
 from .teaching import CannotBeTaught, TaughtCopy, descend, release
 
 STARTS = 20_000
@@ -47,7 +47,7 @@ CARRIED = Limit("CARRIED_STATES", 20_000, "states", "Train the model further")
 
 
 @dataclass
-class Cascade:
+class CarrierCascade:
     """The chosen entries as a finite machine: all that it reaches beside the reference machine."""
 
     chosen: list[list[Entry]]
@@ -76,21 +76,21 @@ def silenced(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 120.0,
     seen, state_alone = observe(model, claim, seed), not network.layers[-1].residual
     chosen = choose(seen, state_alone)
     cascade = begun(seen, chosen, claim, state_alone, until)
-    taught = copy.deepcopy(model)
-    teach(taught, cascade, claim, until, seed)
-    release(taught, model)
+    clone = copy.deepcopy(model)
+    teach(clone, cascade, claim, until, seed)
+    release(clone, model)
     entries = sum(layer.mixer.initial.numel() for layer in model.depth.layers)  # pyright: ignore
-    return TaughtCopy(taught, sum(map(len, chosen)), entries, "entries")
+    return TaughtCopy(clone, sum(map(len, chosen)), entries, "entries")
 
 
 def begun(
     seen: Observed, chosen: list[list[Entry]], claim: Claim, state_alone: bool, until: float = float("inf")
-) -> Cascade:
+) -> CarrierCascade:
     """The cascade of these entries from the first places to begin at from which it says every answer.
 
     Entries that met lie at one place, wherever they began: so one that is alone in its block may begin anywhere.
     """
-    tables = [Table(seen, chosen, l) for l in range(len(chosen))]
+    tables = [MoveTable(seen, chosen, l) for l in range(len(chosen))]
     entries = [entry for layer in chosen for entry in layer]
     blocks = [entry[:2] for entry in entries]
     places = [
@@ -114,7 +114,7 @@ def begun(
 class TablePairs(ReachablePairs):
     """Those of the chosen entries, moved by the tables; they must say the answer."""
 
-    def __init__(self, tables: Sequence[Table], chosen: list[list[Entry]], claim: Claim, state_alone: bool):
+    def __init__(self, tables: Sequence[MoveTable], chosen: list[list[Entry]], claim: Claim, state_alone: bool):
         entries = [(np.array([i for _, i, _ in own]), np.array([j for _, _, j in own])) for own in chosen]
         super().__init__(claim, entries, [table.seen.shape[1:] for table in tables], CARRIED, float("inf"))
         self.tables, self.state_alone = tables, state_alone
@@ -136,14 +136,14 @@ class TablePairs(ReachablePairs):
             raise NoCarriers("the entries that carry the machine take states with different answers for one")
 
 
-def tabulate(tables: Sequence[Table], chosen: list[list[Entry]], claim: Claim, state_alone: bool) -> Cascade:
+def tabulate(tables: Sequence[MoveTable], chosen: list[list[Entry]], claim: Claim, state_alone: bool) -> CarrierCascade:
     """The chosen entries as a cascade, explored beside the machine."""
     reached = TablePairs(tables, chosen, claim, state_alone)
     try:
         reached.look()
     except NotProved:
         raise NoCarriers(f"the entries that carry the machine reach {CARRIED.surpassed}") from None
-    return Cascade(
+    return CarrierCascade(
         chosen,
         [driver.rows.astype(np.int64) for driver in reached.drivers],
         reached.functions,
@@ -155,7 +155,7 @@ def tabulate(tables: Sequence[Table], chosen: list[list[Entry]], claim: Claim, s
     )
 
 
-def teach(model: Any, cascade: Cascade, claim: Claim, until: float, seed: int) -> None:
+def teach(model: Any, cascade: CarrierCascade, claim: Claim, until: float, seed: int) -> None:
     """Silence the other blocks, and descend on the cascade's steps and answers."""
     model.requires_grad_(True).train(False)
     hooks = [
@@ -189,7 +189,7 @@ def _quiet(initial: nn.Parameter, own: Sequence[tuple[int, int]]) -> RemovableHa
     return initial.register_hook(lambda g: g * mask)
 
 
-def _violation(inner: Any, cascade: Cascade, claim: Claim, g: torch.Generator) -> tuple[Tensor, float, float]:
+def _violation(inner: Any, cascade: CarrierCascade, claim: Claim, g: torch.Generator) -> tuple[Tensor, float, float]:
     """The loss, and by how much the least decided argmax and answer are ahead."""
     gaps, total = [], inner.head.weight.new_zeros(())
     for l, layer in enumerate(inner.depth.layers):
@@ -217,7 +217,7 @@ def _violation(inner: Any, cascade: Cascade, claim: Claim, g: torch.Generator) -
     return total, least, float(ahead.detach().min())
 
 
-def _before(inner: Any, cascade: Cascade, layer: int, driver: np.ndarray) -> Tensor:
+def _before(inner: Any, cascade: CarrierCascade, layer: int, driver: np.ndarray) -> Tensor:
     """What the layer is given (N,D)."""
     x = inner.embedding(torch.from_numpy(driver[:, 0]))
     for l, own in enumerate(inner.depth.layers[:layer]):

@@ -80,8 +80,8 @@ def prove_harder(
     return Unknown(attempt) if isinstance(attempt, str) else attempt
 
 
-def release(taught: nn.Module, model: nn.Module) -> None:
+def release(clone: nn.Module, model: nn.Module) -> None:
     """Leave no gradients in a copy that was taught, and have those of its weights learn that learn in the model."""
-    for p, own in zip(taught.parameters(), model.parameters(), strict=True):
+    for p, own in zip(clone.parameters(), model.parameters(), strict=True):
         p.requires_grad_(own.requires_grad)
         p.grad = None

@@ -82,17 +82,17 @@ def extract(
     with Reader(classifier, told) as reader:
         sample = Sample(reader, seed)
         if chosen == "learned":
-            found = learn(reader, sample, classifier)
+            extracted = learn(reader, sample, classifier)
         else:
             find = find_algebra if chosen == "tree" else find_states
-            found = find(classifier, told, sample, until)
+            extracted = find(classifier, told, sample, until)
         if claim is None:
-            return found
-        difference = found.finite.difference(claim)
+            return extracted
+        difference = extracted.finite.difference(claim)
         raw = None
         if difference is not None and difference.word is not None:
             raw = said_by(reader, torch.tensor([difference.word]))[0] != difference.right
-    return replace(found, claim=claim, difference=difference, raw=raw)
+    return replace(extracted, claim=claim, difference=difference, raw=raw)
 
 
 def _nothing_asked(inner: nn.Module) -> Claim:

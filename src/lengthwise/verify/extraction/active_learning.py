@@ -50,7 +50,7 @@ class Teacher:
             tokens, claim = torch.tensor(same), self.reader.claim
             asked = claim.asked[claim.machine.run(tokens)[:, -1].numpy()]
             answers = zip(said_by(self.reader, tokens), asked, strict=True)
-            self.known.update(zip(same, [said if question else None for said, question in answers], strict=True))
+            self.known.update(zip(same, [answer if question else None for answer, question in answers], strict=True))
 
 
 def learn(reader: Reader, sample: Sample, model: nn.Module) -> Extracted:
@@ -97,8 +97,8 @@ def learn(reader: Reader, sample: Sample, model: nn.Module) -> Extracted:
             tried = iter(self.suite.test_suite(cover, EXTRA + 1, hypothesis.characterization_set))
             for source in (tried, iter(self.random)):
                 while part := list(islice(source, AT_ONCE)):
-                    if found := self._wrong(hypothesis, part):
-                        return found
+                    if word := self._wrong(hypothesis, part):
+                        return word
             return None
 
         def _wrong(self, hypothesis: Any, part: list[Word]) -> Word | None:
@@ -122,7 +122,7 @@ def _moore(learned: Any, answers: dict[str, Answer | None], claim: Claim) -> Moo
     """Of a machine that answers on its transitions, that which answers in its states: (state, answer on the way)."""
     number: dict[tuple[Any, str | None], int] = {(learned.initial_state.state_id, None): 0}
     states, delta = [learned.initial_state], []
-    said: list[Answer | None] = [None]
+    outputs: list[Answer | None] = [None]
     for state in states:  # grows while we walk it
         row = []
         for s in range(claim.machine.num_symbols):
@@ -130,7 +130,7 @@ def _moore(learned: Any, answers: dict[str, Answer | None], claim: Claim) -> Moo
             if (target.state_id, answer) not in number:
                 number[target.state_id, answer] = len(states)
                 states.append(target)
-                said.append(answers[answer])
+                outputs.append(answers[answer])
             row.append(number[target.state_id, answer])
         delta.append(row)
-    return Moore(Semiautomaton(delta, 0, symbols=claim.machine.symbols), tuple(said))
+    return Moore(Semiautomaton(delta, 0, symbols=claim.machine.symbols), tuple(outputs))

@@ -21,7 +21,7 @@ from ...errors import Error
 from ...models.depth import groups
 from ..claim import Claim
 from .answers import Answer, Difference, as_json, right_answer
-from .levels import WRITTEN, Level, Transitions, levels
+from .levels import WRITTEN, Transitions, TreeLevel, levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,33 +90,33 @@ class Algebra:
         """
         transitions = Transitions(claim)
         for level in self.levels(transitions):
-            if found := self._first_wrong(level, claim, transitions):
-                return found
+            if first := self._first_wrong(level, claim, transitions):
+                return first
         return None
 
-    def _first_wrong(self, level: Level, claim: Claim, transitions: Transitions) -> Difference | None:
+    def _first_wrong(self, level: TreeLevel, claim: Claim, transitions: Transitions) -> Difference | None:
         elements, states = level.read.inputs - len(self.symbols), transitions.states(level.read.acts)
-        said = [None if e < 0 else self.said[e] for e in elements.tolist()]
+        outputs = [None if e < 0 else self.said[e] for e in elements.tolist()]
         right = [right_answer(claim, q) for q in states.tolist()]
-        wrong = [i for i in np.flatnonzero(claim.asked[states]).tolist() if said[i] != right[i]]
+        wrong = [i for i in np.flatnonzero(claim.asked[states]).tolist() if outputs[i] != right[i]]
         if not wrong:
             return None
         i = min(wrong, key=lambda i: int(level.read.lengths[i]))
         length = int(level.read.lengths[i])
         word = tuple(level.word(level.read.made_of[i])) if length <= WRITTEN else None
-        return Difference(word, length, said[i], right[i])
+        return Difference(word, length, outputs[i], right[i])
 
     def acts(self, claim: Claim) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """For each element, the transitions of the words that lead to it: one each, where it is an element of the
         machine's transition monoid."""
         transitions = Transitions(claim)
-        found: list[set[int]] = [set() for _ in range(len(self))]
+        sets: list[set[int]] = [set() for _ in range(len(self))]
         for level in self.levels(transitions):
             for nodes in (level.edge, level.full):
                 for e, act in zip((nodes.inputs - len(self.symbols)).tolist(), nodes.acts.tolist(), strict=True):
                     if e >= 0:
-                        found[e].add(act)
-        return tuple(tuple(tuple(transitions.of(act).tolist()) for act in sorted(acts)) for acts in found)
+                        sets[e].add(act)
+        return tuple(tuple(tuple(transitions.of(act).tolist()) for act in sorted(acts)) for acts in sets)
 
     def to_json(self) -> dict[str, Any]:
         """Without the centres, which are numbers of the model."""

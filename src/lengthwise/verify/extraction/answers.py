@@ -27,13 +27,13 @@ class Difference:
     right: Answer
 
     def __str__(self) -> str:
-        said = "nothing" if self.said is None else self.said
-        shown = "" if self.word is None else f" ({' '.join(map(str, self.word[:24]))}{' …' * (self.length > 24)})"
-        return f"first at length {self.length:,}{shown}: it says {said}, and {self.right} is right"
+        answer = "nothing" if self.said is None else self.said
+        symbols = "" if self.word is None else f" ({' '.join(map(str, self.word[:24]))}{' …' * (self.length > 24)})"
+        return f"first at length {self.length:,}{symbols}: it says {answer}, and {self.right} is right"
 
     def to_json(self) -> dict[str, Any]:
-        word, said, right = map(as_json, (self.word, self.said, self.right))
-        return {"word": word, "length": self.length, "said": said, "right": right}
+        word, answer, right = map(as_json, (self.word, self.said, self.right))
+        return {"word": word, "length": self.length, "said": answer, "right": right}
 
 
 def right_answer(claim: Claim, state: int) -> Answer:
@@ -46,8 +46,8 @@ def read(logits: Tensor, several: bool) -> tuple[list[Answer], list[float]]:
     """What logits (M,E) say, and by how much: the lead over the next, or the least distance from 0."""
     logits = logits.detach().double().cpu()
     if several:
-        said: list[Answer] = [tuple(torch.nonzero(row > 0)[:, 0].tolist()) for row in logits]
-        return said, logits.abs().min(1).values.tolist()
+        answers: list[Answer] = [tuple(torch.nonzero(row > 0)[:, 0].tolist()) for row in logits]
+        return answers, logits.abs().min(1).values.tolist()
     if logits.shape[1] == 1:
         return [0] * len(logits), [float("inf")] * len(logits)
     best = logits.topk(2, 1).values

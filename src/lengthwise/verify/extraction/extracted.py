@@ -74,29 +74,29 @@ class Extracted:
         Of two answers the second is left to say the rest: only the larger is there.
         """
         if self.moore is not None:
-            machine, said = self.moore.machine, list(self.moore.said)
+            machine, outputs = self.moore.machine, list(self.moore.said)
         elif self.equal and self.claim is not None and not self.claim.several:
             machine, asked = self.claim.machine, self.claim.asked
-            said = [int(a) if here else None for a, here in zip(self.claim.answers, asked, strict=True)]
+            outputs = [int(a) if here else None for a, here in zip(self.claim.answers, asked, strict=True)]
         else:
             return {}
-        answers = sorted({answer for answer in said if isinstance(answer, int)})
-        if len(said) > FEW or any(isinstance(answer, tuple) for answer in said):
+        answers = sorted({answer for answer in outputs if isinstance(answer, int)})
+        if len(outputs) > FEW or any(isinstance(answer, tuple) for answer in outputs):
             return {}
-        found = {
-            answer: to_regex(machine.with_accepting([q for q, own in enumerate(said) if own == answer]), SHORT)
+        expressions = {
+            answer: to_regex(machine.with_accepting([q for q, own in enumerate(outputs) if own == answer]), SHORT)
             for answer in (answers if len(answers) > 2 else answers[-1:])
         }
-        return {answer: regex for answer, regex in found.items() if regex is not None}
+        return {answer: regex for answer, regex in expressions.items() if regex is not None}
 
     def __str__(self) -> str:
         if self.algebra is not None:
-            found = f"an algebra of {_counted(len(self.algebra), 'element')}"
+            size = f"an algebra of {_counted(len(self.algebra), 'element')}"
         else:
-            found = f"a machine of {_counted(len(self.finite), 'state')}"
-            found += f" (of {self.clusters} clusters)" if self.method == "states" else ""
+            size = f"a machine of {_counted(len(self.finite), 'state')}"
+            size += f" (of {self.clusters} clusters)" if self.method == "states" else ""
         same = "the same" if self.agreement == 1 else f"the same of {100 * self.agreement:.2f}%"
-        text = f"{found}; the model says {same} of {self.words:,} words"
+        text = f"{size}; the model says {same} of {self.words:,} words"
         if self.claim is not None:
             compared = "equal to the machine at every length" if self.equal else f"unlike the machine {self.difference}"
             text = f"{text}; {compared}"

@@ -24,7 +24,7 @@ import numpy as np
 
 from ...automata import compose
 from ...limits import Limit
-from ..checker.claimed import Claim as Claimed
+from ..checker.claim import StatedClaim
 from ..claim import Claim
 
 TUPLES = Limit("TUPLES", 2_000_000, "tuples of nodes at a level", "Extract from a model with fewer nodes")
@@ -41,7 +41,7 @@ class Transitions:
 
     def __init__(self, claim: Claim):
         self.machine = claim.machine
-        self._claimed = Claimed(claim.to_json())
+        self._stated = StatedClaim(claim.to_json())
         self._index: dict[bytes, int] = {}
         self._rows: list[np.ndarray] = []
         self._products: dict[tuple[int, int], int] = {}
@@ -59,8 +59,8 @@ class Transitions:
         if key not in self._index:
             self._index[key] = len(self._rows)
             self._rows.append(row)
-            self.live.append(bool(self._claimed.live(row[None], 1)[0]))
-            self.opening.append(bool(self._claimed.opens(row[None], 1)[0]))
+            self.live.append(bool(self._stated.live(row[None], 1)[0]))
+            self.opening.append(bool(self._stated.opens(row[None], 1)[0]))
         return self._index[key]
 
     def of(self, number: int) -> np.ndarray:
@@ -77,7 +77,7 @@ class Transitions:
             self._products[a, b] = self.number(compose(self._rows[a], self._rows[b]))
         return self._products[a, b]
 
-    def kept(self, numbers: np.ndarray, *, opening: bool) -> np.ndarray:
+    def needed(self, numbers: np.ndarray, *, opening: bool) -> np.ndarray:
         """(M,) booleans: which of these words a question may still follow."""
         return np.array(self.opening if opening else self.live, dtype=bool)[numbers]
 
@@ -108,13 +108,13 @@ class Nodes:
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class TreeLevel:
     number: int
     edge: Nodes
     full: Nodes
     read: Nodes
     """Those at which a word's answer is read."""
-    below: Level | None
+    below: TreeLevel | None
 
     def word(self, made_of: tuple[int, ...]) -> list[int]:
         """A word of a node that is made of these of the level below."""
@@ -126,47 +126,47 @@ class Level:
         return [int(nodes.inputs[i])] if self.below is None else self.word(nodes.made_of[i])
 
 
-def levels(transitions: Transitions, chunk: int, node: Node) -> Iterator[Level]:
+def levels(transitions: Transitions, chunk: int, node: Node) -> Iterator[TreeLevel]:
     """Levels 1, 2, …, until there is nothing new to see."""
     S = len(transitions.symbols)
-    alive = np.flatnonzero(transitions.kept(transitions.symbols, opening=False))
+    alive = np.flatnonzero(transitions.needed(transitions.symbols, opening=False))
     full = Nodes(alive, transitions.symbols[alive], np.ones(len(alive), dtype=np.int64), [()] * len(alive))
     edge = Nodes(*(np.empty(0, dtype=np.int64) for _ in range(3)), made_of=[])
-    level, seen = Level(0, edge, full, full, None), set()
+    level, seen = TreeLevel(0, edge, full, full, None), set()
     while (key := (level.full.key, level.edge.key)) not in seen:
         seen.add(key)
         level = _next(level, transitions, chunk, node, S)
         yield level
 
 
-def _next(level: Level, transitions: Transitions, chunk: int, node: Node, S: int) -> Level:
+def _next(level: TreeLevel, transitions: Transitions, chunk: int, node: Node, S: int) -> TreeLevel:
     parts = []
     for m in range(1, chunk + 1):
         firsts = len(level.edge) + (len(level.full) if m < chunk else 0)
         parts.append(_made(level, _tuples(level, m, np.arange(firsts)), transitions, node, S, opening=True))
     whole = _tuples(level, chunk, len(level.edge) + np.arange(len(level.full)))
     full = _distinct([_made(level, whole, transitions, node, S, opening=False)])
-    opening = transitions.kept(full.acts, opening=True)
+    opening = transitions.needed(full.acts, opening=True)
     read = [_picked(full, opening), *parts[0 if level.number == 0 else 1 :]]
-    return Level(level.number + 1, _distinct(parts), full, _distinct(read), level)
+    return TreeLevel(level.number + 1, _distinct(parts), full, _distinct(read), level)
 
 
-def _tuples(level: Level, m: int, firsts: np.ndarray) -> np.ndarray:
+def _tuples(level: TreeLevel, m: int, firsts: np.ndarray) -> np.ndarray:
     """(M,m) all tuples of a node of `firsts` and m - 1 full ones, as places in E followed by F."""
     full = len(level.edge) + np.arange(len(level.full))
     TUPLES.check(len(firsts) * max(1, len(full)) ** (m - 1), f"extract: level {level.number + 1}")
     return np.stack(np.meshgrid(firsts, *[full] * (m - 1), indexing="ij"), -1).reshape(-1, m)
 
 
-def _made(level: Level, places: np.ndarray, transitions: Transitions, node: Node, S: int, opening: bool) -> Nodes:
+def _made(level: TreeLevel, places: np.ndarray, transitions: Transitions, node: Node, S: int, opening: bool) -> Nodes:
     inputs = np.concatenate([level.edge.inputs, level.full.inputs])[places]
     acts = np.concatenate([level.edge.acts, level.full.acts])[places]
     lengths = np.concatenate([level.edge.lengths, level.full.lengths])[places].sum(1).clip(max=LONGEST)
     act = acts[:, 0]
     for j in range(1, acts.shape[1]):
         act = transitions.composed(act, acts[:, j])
-    kept = transitions.kept(act, opening=opening)
-    places, inputs, act, lengths = places[kept], inputs[kept], act[kept], lengths[kept]
+    rows = transitions.needed(act, opening=opening)
+    places, inputs, act, lengths = places[rows], inputs[rows], act[rows], lengths[rows]
     elements = node(inputs) if len(inputs) else act
     return Nodes(np.where(elements < 0, -1, S + elements), act, lengths, list(map(tuple, places.tolist())))
 
@@ -184,5 +184,5 @@ def _distinct(parts: list[Nodes]) -> Nodes:
     made_of = [tuple_ for part in parts for tuple_ in part.made_of]
     order = np.lexsort([lengths])
     _, first = np.unique(np.stack([inputs, acts], 1)[order], axis=0, return_index=True)
-    kept = np.sort(order[first])
-    return Nodes(inputs[kept], acts[kept], lengths[kept], [made_of[i] for i in kept])
+    rows = np.sort(order[first])
+    return Nodes(inputs[rows], acts[rows], lengths[rows], [made_of[i] for i in rows])

@@ -43,12 +43,12 @@ class Moore:
         named = [labels.setdefault((*self.said, "start")[q], len(labels)) for q in own]
         small = minimise(apart, named)
         merged = quotient(apart, small)
-        said = {merged[i]: None if q == Q else self.said[q] for i, q in enumerate(own)}
-        alike = [q for q in range(len(said)) if q != small.start and (small.delta[q] == small.delta[small.start]).all()]
+        says = {merged[i]: None if q == Q else self.said[q] for i, q in enumerate(own)}
+        alike = [q for q in range(len(says)) if q != small.start and (small.delta[q] == small.delta[small.start]).all()]
         start = alike[0] if alike else small.start
-        machine = reachable(Semiautomaton(small.delta, start, symbols=symbols, states=range(len(said))))
+        machine = reachable(Semiautomaton(small.delta, start, symbols=symbols, states=range(len(says))))
         order: list[Any] = list(machine.states or ())
-        return Moore(Semiautomaton(machine.delta, 0, symbols=symbols), tuple(said[q] for q in order))
+        return Moore(Semiautomaton(machine.delta, 0, symbols=symbols), tuple(says[q] for q in order))
 
     def difference(self, claim: Claim) -> Difference | None:
         """A shortest word after which this machine says something else than is right; None: there is none."""
@@ -62,9 +62,9 @@ class Moore:
                 if target in words and target != start:
                     continue
                 word = (*words[p, q], s)
-                said, right = self.said[target[0]], right_answer(claim, target[1])
-                if claim.asked[target[1]] and said != right:
-                    return Difference(word, len(word), said, right)
+                output, right = self.said[target[0]], right_answer(claim, target[1])
+                if claim.asked[target[1]] and output != right:
+                    return Difference(word, len(word), output, right)
                 if target not in words and alive[target[1]]:
                     words[target] = word
                     queue.append(target)

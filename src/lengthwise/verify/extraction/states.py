@@ -102,10 +102,10 @@ def _explored(model: LengthwiseForCausalLM, claim: Claim, radius: float, until: 
                 pairs.append(pair)
     out = len(clusters.said)
     delta = [[steps.get((q, s), out) for s in range(S)] for q in range(out)]
-    said = clusters.said
+    outputs = clusters.said
     if len(steps) < out * S:
-        delta, said = [*delta, [out] * S], [*said, None]
-    return Moore(Semiautomaton(delta, 0, symbols=claim.machine.symbols), tuple(said))
+        delta, outputs = [*delta, [out] * S], [*outputs, None]
+    return Moore(Semiautomaton(delta, 0, symbols=claim.machine.symbols), tuple(outputs))
 
 
 class _Clusters:
@@ -124,7 +124,7 @@ class _Clusters:
         reached = zip(states, symbols, answers, strict=True)
         return [self._cluster(x[None], [*self.words[q], s], answer) for x, s, answer in reached]
 
-    def _cluster(self, x: Tensor, word: list[int], said: Answer) -> int:
+    def _cluster(self, x: Tensor, word: list[int], answer: Answer) -> int:
         if self.known is not None:
             distance = torch.cdist(x, self.known, compute_mode="donot_use_mm_for_euclid_dist")[0]
             if distance.min() <= self.radius:
@@ -134,5 +134,5 @@ class _Clusters:
         STATES.check(len(self.words), "extract")
         self.known = x if self.known is None else torch.cat([self.known, x])
         self.words.append(word)
-        self.said.append(said)
+        self.said.append(answer)
         return len(self.known)

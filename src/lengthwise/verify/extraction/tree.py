@@ -110,12 +110,12 @@ def _close(network: Node, transitions: Transitions, claim: Claim, radius: float,
     S, used = len(transitions.symbols), sorted(set(closing.table.values()))
     number = {e: i for i, e in enumerate(used)}
     table = {tuple(x if x < S else S + number[x - S] for x in inputs): number[e] for inputs, e in closing.table.items()}
-    said, margins = read(network.head(closing.centres[used]), claim.several)
+    outputs, margins = read(network.head(closing.centres[used]), claim.several)
     return Algebra(
         symbols=claim.machine.symbols,
         chunk=network.chunk,
         table=table,
-        said=tuple(said),
+        said=tuple(outputs),
         margins=tuple(margins),
         centres=closing.centres[used].cpu(),
         radius=closing.radius,

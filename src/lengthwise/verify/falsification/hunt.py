@@ -92,16 +92,16 @@ class Hunt:
 
     def read(self, words: np.ndarray, until: float) -> int:
         """Read (B,T) words; how many there was time for."""
-        said = self.reader.read(words, until)
-        count, T = len(said.wrong), words.shape[1]
+        answers = self.reader.read(words, until)
+        count, T = len(answers.wrong), words.shape[1]
         if not count:
             return 0
         self.strings, self.read_to = self.strings + count, max(self.read_to, T)
-        for i in np.flatnonzero(said.wrong):
+        for i in np.flatnonzero(answers.wrong):
             if refuted := self.reader.alone(words[i]):
                 raise Wrong(words[i], refuted)
-        self.by_length[T] = min(self.by_length.get(T, np.inf), float(said.margins.min()))
-        self.lowest.add(words[:count], said.margins)
+        self.by_length[T] = min(self.by_length.get(T, np.inf), float(answers.margins.min()))
+        self.lowest.add(words[:count], answers.margins)
         return count
 
     def reached(self, error: Exception, length: int) -> None:
@@ -187,14 +187,14 @@ class Hunt:
 
         def still_wrong(words: np.ndarray) -> np.ndarray:
             nonlocal best
-            found = np.zeros(len(words), dtype=bool)
+            failures = np.zeros(len(words), dtype=bool)
             asked = np.flatnonzero(self.words.asked(words))
-            said = self.reader.read(words[asked])
-            for i in asked[np.flatnonzero(said.wrong)]:
+            answers = self.reader.read(words[asked])
+            for i in asked[np.flatnonzero(answers.wrong)]:
                 if refuted := self.reader.alone(words[i]):
-                    best, found[i] = refuted, True
+                    best, failures[i] = refuted, True
                     break
-            return found
+            return failures
 
         shrink(wrong.word, still_wrong, self.at(1.0))
         return best
@@ -228,8 +228,8 @@ def changed(word: np.ndarray, symbols: int, rows: int, rng: np.random.Generator)
     words = np.repeat(word[None], rows, 0)
     starts = rng.integers(T - size + 1, size=rows)
     if kind == 0 and size < T:
-        kept = np.arange(T - size)
-        return word[kept + size * (kept >= starts[:, None])]
+        rest = np.arange(T - size)
+        return word[rest + size * (rest >= starts[:, None])]
     if kind == 1 and T + size <= CLIMBED:
         # A block comes twice.
         index = np.arange(T + size)

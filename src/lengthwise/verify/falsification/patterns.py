@@ -146,15 +146,15 @@ def _two(machine: Semiautomaton, rows: int, rng: Rng) -> np.ndarray:
 
 def _de_bruijn(symbols: int, order: int) -> np.ndarray:
     """The word whose cyclic blocks of this order are all there are: its Lyndon words in their order."""
-    word, found = [-1], []
+    word, cycle = [-1], []
     while word:
         word[-1] += 1
         if order % len(word) == 0:
-            found += word
+            cycle += word
         word = [word[i % len(word)] for i in range(order)]
         while word and word[-1] == symbols - 1:
             word.pop()
-    return np.array(found, dtype=np.intp)
+    return np.array(cycle, dtype=np.intp)
 
 
 def _tours(machine: Semiautomaton, length: int, rows: int, rng: Rng, pairs: bool) -> np.ndarray:

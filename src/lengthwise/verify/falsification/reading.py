@@ -131,11 +131,11 @@ class Reader:
         with equal_tokens(self.classifier, reused=False):
             logits = self.logits(torch.tensor([tokens], device=self.device))[0].double().cpu().numpy()
         if self.claim.several:
-            said = tuple(np.flatnonzero(logits > 0).tolist())
+            answer = tuple(np.flatnonzero(logits > 0).tolist())
         else:
             # Where a logit is not finite, the model names nothing.
-            said = int(logits.argmax()) if np.isfinite(logits).all() else ()
-        return None if said == right else Refuted(tokens, said, right)
+            answer = int(logits.argmax()) if np.isfinite(logits).all() else ()
+        return None if answer == right else Refuted(tokens, answer, right)
 
     @torch.no_grad()
     def logits(self, tokens: Tensor) -> Tensor:

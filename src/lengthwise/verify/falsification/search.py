@@ -48,14 +48,14 @@ class Search:
     def __str__(self) -> str:
         if self.refuted:
             return f"{self.refuted}; first seen at {self.seen:,} tokens"
-        said = f"no failure in {self.strings:,} {'string' if self.strings == 1 else 'strings'}"
-        said += f", all of up to {self.exact:,} symbols among them" if self.exact else ""
-        said += f"; the longest has {self.longest:,}"
+        text = f"no failure in {self.strings:,} {'string' if self.strings == 1 else 'strings'}"
+        text += f", all of up to {self.exact:,} symbols among them" if self.exact else ""
+        text += f"; the longest has {self.longest:,}"
         if self.least is not None:
-            said += f"; the least margin is {self.least:.3g}"
+            text += f"; the least margin is {self.least:.3g}"
         if self.predicted:
-            said += f", and falls with length: it is predicted to reach 0 at about {self.predicted:,} symbols"
-        return said
+            text += f", and falls with length: it is predicted to reach 0 at about {self.predicted:,} symbols"
+        return text
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -89,8 +89,8 @@ def falsify(
     refuted: after the word 1 1 the model says 0, and 1 is right
     """
     subject = subject_of("falsify", model_or_run, machine_or_task)
-    found = search(subject.model, subject.claim, checked_seconds("falsify", seconds), longest=longest, watch=watch)
-    return found.refuted or found
+    reading = search(subject.model, subject.claim, checked_seconds("falsify", seconds), longest=longest, watch=watch)
+    return reading.refuted or reading
 
 
 def shortened(model: nn.Module, claim: Claim, word: np.ndarray, seconds: float) -> Refuted | None:

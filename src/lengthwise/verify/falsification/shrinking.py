@@ -50,9 +50,9 @@ def _ends(word: np.ndarray, wrong: Wrong, until: float) -> np.ndarray:
     """The shortest wrong prefix or suffix among those of 1, 2, 4, 8, … symbols and their neighbours."""
     lengths = {2**k + d for k in range(len(word).bit_length()) for d in (-1, 0, 1)}
     for n in sorted(n for n in lengths if 0 < n < len(word)):
-        found = _first(iter([np.stack([word[:n], word[-n:]])]), wrong, until)
-        if found is not None:
-            return found
+        first = _first(iter([np.stack([word[:n], word[-n:]])]), wrong, until)
+        if first is not None:
+            return first
     return word
 
 
@@ -62,11 +62,11 @@ def _without(word: np.ndarray, size: int) -> Iterator[np.ndarray]:
     if size == T:
         return
     starts = np.arange(0, T - size + 1, step)
-    kept = np.arange(T - size)
+    places = np.arange(T - size)
     rows = max(1, AT_ONCE // T)
     for i in range(0, len(starts), rows):
         # What stands behind the block moves up by its size.
-        yield word[kept + size * (kept >= starts[i : i + rows, None])]
+        yield word[places + size * (places >= starts[i : i + rows, None])]
 
 
 def _plainer(word: np.ndarray, wrong: Wrong, until: float) -> np.ndarray:
@@ -75,7 +75,7 @@ def _plainer(word: np.ndarray, wrong: Wrong, until: float) -> np.ndarray:
         if word[t] != word[t - 1]:
             plainer = word.copy()
             plainer[t] = word[t - 1]
-            word = word if (found := _first(iter([plainer[None]]), wrong, until)) is None else found
+            word = word if (first := _first(iter([plainer[None]]), wrong, until)) is None else first
     return word
 
 

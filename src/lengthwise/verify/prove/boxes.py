@@ -132,10 +132,10 @@ class TreeBoxes:
     def images(self, centres: Tensor) -> Tensor:
         """(M,D) what the node makes of the centres, in their precision."""
         table = torch.cat([self.node.leaves(len(self.symbols), centres.dtype), centres])
-        found = centres.new_zeros(len(self.taps), centres.shape[1])
+        images = centres.new_zeros(len(self.taps), centres.shape[1])
         for rows, taps in self.by_size():
-            found = found.index_copy(0, rows, self.node.of(torch.stack([table[t - 1] for t in taps], 1)))
-        return found
+            images = images.index_copy(0, rows, self.node.of(torch.stack([table[t - 1] for t in taps], 1)))
+        return images
 
     def by_size(self):
         """The conditions with as many taps: their rows, and each tap (m,), oldest first."""

@@ -28,7 +28,7 @@ from ...models.depth import Fixed
 from .. import certificate as certificates
 from ..checker import Rejected
 from ..checker.cascade import Cascade
-from ..checker.claimed import Claim as Claimed
+from ..checker.claim import StatedClaim
 from ..checker.intervals import Interval, concatenate
 from ..claim import Claim
 from ..verdict import NotProved, Proof, Refuted, Unknown
@@ -62,8 +62,8 @@ class NumberedRows:
         keys = [data[i : i + size] for i in range(0, len(data), size)] if size else [b""] * len(rows)
         before, known = len(self.known), self.known
         numbers = np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int64, len(keys))
-        found, first = np.unique(numbers, return_index=True)
-        first = first[found >= before]
+        unique, first = np.unique(numbers, return_index=True)
+        first = first[unique >= before]
         if len(known) > len(self._rows):
             more = np.zeros((2 * len(known), self.width), self.dtype)
             more[:before] = self._rows[:before]
@@ -171,11 +171,11 @@ class ReachablePairs:
 
     def _watch(self) -> None:
         if len(self.pairs) > self.limit.most:
-            found = f"more than {self.limit.most:,} states are reachable beside the machine's"
-            raise NotProved(Unknown(f"{found}. Raise the limit ({self.limit.variable}=…), {SILENCE}"))
+            why = f"more than {self.limit.most:,} states are reachable beside the machine's"
+            raise NotProved(Unknown(f"{why}. Raise the limit ({self.limit.variable}=…), {SILENCE}"))
         if time.monotonic() > self.until:
-            found = f"the time was over after {len(self.pairs):,} reachable states"
-            raise NotProved(Unknown(f"{found}. Give it a larger budget, {SILENCE}"))
+            why = f"the time was over after {len(self.pairs):,} reachable states"
+            raise NotProved(Unknown(f"{why}. Give it a larger budget, {SILENCE}"))
 
     def word(self, node: int, symbol: int) -> tuple[int, ...]:
         """A shortest one to this pair, and then the symbol."""
@@ -194,7 +194,7 @@ class NetworkPairs(ReachablePairs):
         layers = network.layers
         shapes = [(layer.blocks, layer.width) for layer in layers]
         super().__init__(claim, [layer.entries for layer in layers], shapes, REACHED, until)
-        self.model, self.network, self.claimed = model, network, Claimed(claim.to_json())
+        self.model, self.network, self.stated = model, network, StatedClaim(claim.to_json())
         self.margin = np.inf
         """The least, over all that is asked."""
         self.read_alone = not layers[-1].residual
@@ -210,7 +210,7 @@ class NetworkPairs(ReachablePairs):
         if len(first):
             logits = self.network.head(self._before(len(self.states), drivers[first]))
             self.logits = concatenate([self.logits, logits], 0)
-        margins = self.claimed.margins(self.logits[reading], q)
+        margins = self.stated.margins(self.logits[reading], q)
         self.margin = min(self.margin, float(margins.min()))
         if not self.margin > 0:
             i = int((~(margins > 0)).argmax())

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from ...limits import Limit
 from ...models import LengthwiseForCausalLM
-from ..checker.claimed import Claim as Claimed
+from ..checker.claim import StatedClaim
 from ..claim import Claim
 from ..verdict import NotProved, Proof, Refuted, Unknown
 from .boxes import CONDITIONS, leads
@@ -38,19 +38,19 @@ def prove_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> P
     if why := refusal(model, "discrete"):
         return why
     node = CodedNode(model)
-    found = Exploration(node, node.node.chunk, claim, time.monotonic() + seconds)
+    exploration = Exploration(node, node.node.chunk, claim, time.monotonic() + seconds)
     try:
-        found.look()
+        exploration.look()
     except NotProved as end:
         return end.verdict
-    elements, owner = found.elements()
-    codes = [{"element": each, "code": code} for each, code in zip(owner, found.chosen.tolist(), strict=True)]
+    elements, owner = exploration.elements()
+    codes = [{"element": each, "code": code} for each, code in zip(owner, exploration.chosen.tolist(), strict=True)]
     double = next(model.parameters()).dtype == torch.float64
     return {
         "kind": "tree-codes",
         "inference": "raw",
         "arithmetic": "float64" if double else "float32",
-        "margin": found.margin,
+        "margin": exploration.margin,
         "proof": {"elements": elements, "codes": codes},
     }
 
@@ -65,13 +65,13 @@ def prove_snapped(
     N, S, C = len(node.centres), claim.machine.num_symbols, node.node.chunk
     if sum(N**m + S**m for m in range(1, C + 1)) > CONDITIONS.most:
         return f"its {N} centres make {CONDITIONS.surpassed}"
-    found = Exploration(node, 1, claim, time.monotonic() + seconds)
+    exploration = Exploration(node, 1, claim, time.monotonic() + seconds)
     try:
-        found.look()
+        exploration.look()
     except NotProved as end:
         return end.verdict
-    elements, owner = found.elements()
-    met, centres = found.chosen[:, 0], node.centres.tolist()
+    elements, owner = exploration.elements()
+    met, centres = exploration.chosen[:, 0], node.centres.tolist()
     if missing := N - len(met):
         return Unknown(f"{missing} of {N} centres are reached by no word. Extract and snap again")
     listed = [{"element": owner[i], "centre": centres[met[i]]} for i in np.argsort(met)]
@@ -79,7 +79,7 @@ def prove_snapped(
         "kind": "tree-boxes",
         "inference": "snapped",
         "arithmetic": arithmetic,
-        "margin": found.margin,
+        "margin": exploration.margin,
         "proof": {"elements": elements, "centres": listed, "radius": node.radius},
     }
 
@@ -135,7 +135,7 @@ class Exploration:
     def __init__(self, node: CodedNode | SnappedNode, aligned: int, claim: Claim, until: float):
         """`aligned`: words end a multiple of so many symbols behind a node that counts."""
         self.node, self.aligned, self.claim, self.until = node, aligned, claim, until
-        self.claimed = Claimed(claim.to_json())
+        self.stated = StatedClaim(claim.to_json())
         self.leaves = claim.machine.delta.T.astype(np.int64)
         """(S,Q)"""
         self.chosen = np.empty((0, node.groups), dtype=np.int64)
@@ -171,17 +171,17 @@ class Exploration:
         for column in index.T[1:]:
             made = np.take_along_axis(maps[column], made, 1)
         begins = index.shape[1] < self.node.node.chunk
-        needed = (self.claimed.opens if begins else self.claimed.live)(made, self.aligned)
+        needed = (self.stated.opens if begins else self.stated.live)(made, self.aligned)
         index, made = index[needed], made[needed]
         if not len(index):
             return
         self.looked += len(index)
         if self.looked > self.most or time.monotonic() > self.until:
-            found = f"{len(self.chosen):,} {self.node.noun}s were found, and"
+            count = f"{len(self.chosen):,} {self.node.noun}s were found, and"
             if self.looked > self.most:
-                raise NotProved(Unknown(f"{found} their products are {NODES.surpassed}"))
+                raise NotProved(Unknown(f"{count} their products are {NODES.surpassed}"))
             late = f"the time was over after {self.looked:,} of their products: a longer budget looks at more"
-            raise NotProved(Unknown(f"{found} {late}"))
+            raise NotProved(Unknown(f"{count} {late}"))
         chosen, gap = self.node.codes(self.node.node.of(vectors[torch.from_numpy(index)], continuous=True))
         if not gap.min() > 0:
             raise NotProved(Unknown.short(self.node.undecided, float(gap.min())))

@@ -108,7 +108,7 @@ class Node:
         return _called(self.model.head, x)[:, self.outputs]
 
 
-def _called(module: nn.Module, x: Tensor, *given: Any, **options: Any) -> Tensor:
+def _called(module: nn.Module, x: Tensor, *others: Any, **options: Any) -> Tensor:
     """The module in the precision of x."""
     weights = {name: p.to(x.dtype) for name, p in [*module.named_parameters(), *module.named_buffers()]}
-    return functional_call(module, weights, (x, *given), options)
+    return functional_call(module, weights, (x, *others), options)

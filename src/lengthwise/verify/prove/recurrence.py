@@ -20,7 +20,7 @@ from ...mixers.recurrent import Recurrent
 from ...models.depth import Fixed
 from .. import certificate as certificates
 from ..checker import Rejected
-from ..checker.claimed import Claim as Claimed
+from ..checker.claim import StatedClaim
 from ..checker.intervals import Interval
 from ..checker.recurrence import Recurrence, closed
 from ..claim import Claim
@@ -61,7 +61,7 @@ def prove_recurrence(
             return sets if near == NEAR[0] else shortcoming
         states, boxes = sets
         try:
-            boxes, _, margin = closed(network, Claimed(claim.to_json()), states, boxes)
+            boxes, _, margin = closed(network, StatedClaim(claim.to_json()), states, boxes)
         except Rejected as reason:
             shortcoming = Unknown(f"no boxes around the states that are {near} apart close: {reason}".removesuffix("."))
             if time.monotonic() > ends:

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from lengthwise.verify.checker.claimed import Claim
+from lengthwise.verify.checker.claim import StatedClaim
 from lengthwise.verify.claim import claim_of
 
 from .conftest import arithmetic
@@ -17,7 +17,7 @@ from .conftest import arithmetic
 def test_the_parts_that_matter_are_those_of_asked_words(chunk):
     """All parts of all short asked words that a tree's node may cover, found by hand; others are of no such word."""
     own = claim_of(arithmetic())
-    claim, delta = Claim(own.to_json()), own.machine.delta.tolist()
+    claim, delta = StatedClaim(own.to_json()), own.machine.delta.tolist()
     symbols = range(claim.symbols)
 
     def after(word, q):

@@ -25,22 +25,22 @@ from .intervals import Array, Interval
 FIELDS = {"symbols": LIST, "delta": LIST, "start": whole(), "answers": LIST, "asked": LIST}
 
 
-class Claim:
-    def __init__(self, given: Any):
-        fields("the claim", given, FIELDS)
-        self.delta = table(given["delta"], "the claim's delta", 2, len(given["delta"]))
+class StatedClaim:
+    def __init__(self, content: Any):
+        fields("the claim", content, FIELDS)
+        self.delta = table(content["delta"], "the claim's delta", 2, len(content["delta"]))
         self.states, self.symbols = Q, S = self.delta.shape
-        self.names, self.start = given["symbols"], given["start"]
+        self.names, self.start = content["symbols"], content["start"]
         if len(self.names) != S or not all(map(TEXT.holds, self.names)) or len(set(self.names)) < S:
             raise Rejected(f"the claim must name its {S} symbols, each in its own way, got {self.names!r:.60}.")
         if self.start >= Q:
             raise Rejected(f"the claim's start must be one of its {Q} states, got {self.start}.")
-        self.several = isinstance(given["answers"][0], list)
-        self.asked = table(given["asked"], "the claim's asked", 1, 2).astype(bool)
-        if len(given["answers"]) != Q or len(self.asked) != Q:
+        self.several = isinstance(content["answers"][0], list)
+        self.asked = table(content["asked"], "the claim's asked", 1, 2).astype(bool)
+        if len(content["answers"]) != Q or len(self.asked) != Q:
             raise Rejected(f"the claim must have an answer and a question for each of {Q} states.")
         below, least = (2, 0) if self.several else (MOST, -MOST)
-        self.answers = table(given["answers"], "the claim's answers", 2 if self.several else 1, below, least)
+        self.answers = table(content["answers"], "the claim's answers", 2 if self.several else 1, below, least)
         if not self.several and (self.answers[self.asked] < 0).any():
             raise Rejected("the claim's answers must be outputs 0, 1, …")
         self.reached = np.arange(Q) == self.start
@@ -99,7 +99,7 @@ class Claim:
         return np.where(self.asked[states], ahead, np.inf)
 
 
-def difference(a: Claim, b: Claim) -> str | None:
+def difference(a: StatedClaim, b: StatedClaim) -> str | None:
     """How two claims differ: by their symbols, or by what is asked or right after a word; None if they do not."""
     if a.names != b.names:
         return f"its symbols are {a.names!r:.80}, and not {b.names!r:.80}"
@@ -116,15 +116,15 @@ def difference(a: Claim, b: Claim) -> str | None:
     return None
 
 
-def _right(claim: Claim, q: int) -> Any:
+def _right(claim: StatedClaim, q: int) -> Any:
     return claim.answers[q].tolist() if claim.asked[q] else None
 
 
 class Maps:
     """The elements of a proof: maps of the states on themselves, each once."""
 
-    def __init__(self, given: Any, states: int):
-        self.rows = table(given, "the elements", 2, states)
+    def __init__(self, content: Any, states: int):
+        self.rows = table(content, "the elements", 2, states)
         if self.rows.shape[1] != states:
             raise Rejected(f"an element must say where each of {states} states goes, got {self.rows.shape[1]}.")
         self.rows = np.ascontiguousarray(self.rows)

@@ -1,6 +1,6 @@
 """Files beside a run, for as long as its weights are the same: what certify decided of it, and what was extracted.
 
-keep(run, verdict, claim);         kept(run).verdict                     verdict.json
+keep(run, verdict, claim);         recorded_verdict(run).verdict                     verdict.json
 keep_extracted(run, extracted);    extracted_of(run)["said"]             extracted.json
 """
 
@@ -19,8 +19,7 @@ from ..errors import Error
 from ..files import read_json, write_text
 from ..own_code import is_class
 from .checker import Rejected, check, is_about
-from .checker.claimed import Claim as Claimed
-from .checker.claimed import difference
+from .checker.claim import StatedClaim, difference
 from .checker.weights import read_safetensors
 from .verdict import Proved, Refuted, Unknown, Verdict, from_json
 
@@ -36,7 +35,7 @@ WEIGHTS = {"last": "model.safetensors", "best": "best.safetensors"}
 
 
 @dataclass(frozen=True)
-class Kept:
+class RecordedVerdict:
     verdict: Verdict
     claim: dict[str, Any]
     """What the model was held against, as in a certificate."""
@@ -52,7 +51,7 @@ def keep(run: Any, verdict: Verdict, claim: dict[str, Any], checkpoint: str = "l
 
     What was decided of the same weights and claim stays, where now nothing is known.
     """
-    before = kept(run) if isinstance(verdict, Unknown) else None
+    before = recorded_verdict(run) if isinstance(verdict, Unknown) else None
     if before and not isinstance(before.verdict, Unknown) and (before.claim, before.checkpoint) == (claim, checkpoint):
         return Path(run.path) / FILE
     content = {
@@ -65,7 +64,7 @@ def keep(run: Any, verdict: Verdict, claim: dict[str, Any], checkpoint: str = "l
     return write_text(Path(run.path) / FILE, json.dumps(content, indent=1) + "\n")
 
 
-def kept(run: Any) -> Kept | None:
+def recorded_verdict(run: Any) -> RecordedVerdict | None:
     """What was found of a run; None where nothing was, or of other weights, or where the file cannot be read.
 
     A proof is shown only where the checker accepts its certificate, of the run's model and the weights that lie in its
@@ -86,22 +85,23 @@ def kept(run: Any) -> Kept | None:
             return None
         verdict = from_json(content)
         if isinstance(verdict, Unknown):
-            return Kept(verdict, claim, checkpoint)
+            return RecordedVerdict(verdict, claim, checkpoint)
         which = checkpoint if (Path(run.path) / WEIGHTS[checkpoint]).is_file() else "last"
         file = Path(run.path) / WEIGHTS[which]
         right = _right(run)
-        if right is not None and difference(Claimed(claim), Claimed(right.to_json())) is not None:
+        if right is not None and difference(StatedClaim(claim), StatedClaim(right.to_json())) is not None:
             return None
         if isinstance(verdict, Refuted):
             now, read = _read_again(run, verdict, which, file)
-            return Kept(now, claim, checkpoint, read, right is not None)
+            return RecordedVerdict(now, claim, checkpoint, read, right is not None)
         certificate = verdict.certificate
-        if difference(Claimed(certificate["claim"]), Claimed(claim)) is not None or not is_about(certificate, file):
+        stated = StatedClaim(certificate["claim"])
+        if difference(stated, StatedClaim(claim)) is not None or not is_about(certificate, file):
             return None
         checked = _is_quick(certificate)
         if checked and not _accepted(run, json.dumps(certificate), file):
             return None
-        return Kept(verdict, claim, checkpoint, checked, right is not None)
+        return RecordedVerdict(verdict, claim, checkpoint, checked, right is not None)
     except (Error, KeyError, TypeError, ValueError, OSError):
         return None
 
@@ -198,17 +198,17 @@ def config_is(run: Any, config: dict[str, Any]) -> bool:
     return True
 
 
-def keep_extracted(run: Any, found: Any, checkpoint: str = "last") -> Path:
+def keep_extracted(run: Any, extracted: Any, checkpoint: str = "last") -> Path:
     """Write what was extracted of a run's model (`Extracted`) into its directory."""
-    data = found.to_json()
+    data = extracted.to_json()
     if data["algebra"] and data["algebra"]["elements"] > LARGE:
         data["algebra"]["table"] = []
     content = {"format": FORMAT, "weights": _digest(run, checkpoint), "checkpoint": checkpoint}
-    return write_text(Path(run.path) / EXTRACTED, json.dumps({**content, "said": str(found), "found": data}) + "\n")
+    return write_text(Path(run.path) / EXTRACTED, json.dumps({**content, "said": str(extracted), "found": data}) + "\n")
 
 
 def extracted_of(run: Any) -> dict[str, Any] | None:
-    """`said`, a sentence, `found`, as `Extracted.to_json` has it, and the checkpoint; None as in `kept`."""
+    """`said`, a sentence, `found`, as `Extracted.to_json` has it, and the checkpoint; None as in `recorded_verdict`."""
     path = Path(run.path) / EXTRACTED
     if not path.is_file():
         return None
@@ -221,7 +221,7 @@ def extracted_of(run: Any) -> dict[str, Any] | None:
     return content if same and sound and content.get("format") == FORMAT else None
 
 
-def keep_picture(run: Any, model: Any, claim: Any, seconds: float, checkpoint: str = "last") -> bool:
+def extract_for_page(run: Any, model: Any, claim: Any, seconds: float, checkpoint: str = "last") -> bool:
     """Extract what a run's model computes, for its page, and keep it, if that takes no longer than so many seconds.
 
     Whether it is kept now. What others than trees and recurrences compute takes long to learn: of them nothing is kept.
@@ -235,13 +235,13 @@ def keep_picture(run: Any, model: Any, claim: Any, seconds: float, checkpoint: s
     inner = getattr(model, "inner", model)
     if no_tree(inner) is not None and no_recurrence(inner) is not None:
         return False
-    here = kept(run)
+    here = recorded_verdict(run)
     proved = here is not None and isinstance(here.verdict, Proved) and here.checkpoint == checkpoint
     try:
-        found = extract(model, claim, seconds=seconds)
-        if proved and not found.equal:  # so it is not what the model computes
+        extracted = extract(model, claim, seconds=seconds)
+        if proved and not extracted.equal:  # so it is not what the model computes
             return False
-        keep_extracted(run, found, checkpoint)
+        keep_extracted(run, extracted, checkpoint)
     except (Error, OSError):
         return False
     return True
