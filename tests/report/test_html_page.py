@@ -147,6 +147,15 @@ def test_text_in_figures_is_readable_on_a_telephone(chromium, path):
     tab.close()
 
 
+def test_a_chart_in_a_notebook_is_wide_on_a_telephone(chromium, tmp_path):
+    """Its names stand below it there, and no room is kept for them beside it."""
+    lines = {"a model with a long name": ([1, 2], [3, 4]), "another": ([1, 2], [4, 4])}
+    chart = report.line_chart("A", "", "tokens", "seconds", lines)
+    (tmp_path / "cell.html").write_text(chart._repr_html_())
+    tab = opened(chromium, tmp_path / "cell.html", 375)
+    assert tab.evaluate("document.querySelector('.plane').getBoundingClientRect().width") > 220
+
+
 def test_a_long_label_wraps_in_the_legend(chromium, make_run, tmp_path):
     name = "custom_models.experimental_" * 4
     tab = opened(chromium, report.html([make_run(name)], tmp_path / "index.html"), 375)
