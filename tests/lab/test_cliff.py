@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from lengthwise import Error, lab, text
+from lengthwise import Error, lab, report, text
 from lengthwise.evaluate.long_context import losses_twice
 from lengthwise.lab.cliff import Cliff, Step, _steps
 
@@ -89,7 +89,7 @@ def test_what_was_measured_stands_in_the_record(folder, trained):
         "window": 256, "windows": 3, "stride": 64, "trained": 128, "made_for": 512, "usable": 256}  # fmt: skip
     needles = record["needles"]
     assert needles["settings"]["prompt"].startswith("The secret number of KEY is NUMBER.")
-    assert {"scoring", "choices", "seed", "haystack"} <= set(needles["settings"])
+    assert {"scoring", "choices", "seed", "haystack", "budget"} <= set(needles["settings"])
     assert set(needles["intervals"]) == {"128", "256"}
 
 
@@ -154,6 +154,34 @@ def test_a_model_that_no_longer_finds_needles_is_not_usable(shares, usable, limi
     steps = (Step(256, 1.0, 1.0, 0.9, 1.05),)
     cliff = Cliff("m", (), "t", "unknown", 64, None, None, 8, 256, "fp32", steps, needles(*shares))
     assert (cliff.usable, cliff.limit) == (usable, limit)
+
+
+def test_the_chart_draws_the_number_that_is_said(folder, trained):
+    """The line at the usable length is its value there, still within 1.1 times; the next is drawn above, mark and
+    interval at their places, and perplexities stand beside their ratio."""
+    cliff = measure(folder, planted(folder, trained, 150), up_to=512, windows=12)
+    chart = report.cliff([cliff])[0]
+    (name,) = (name for name in chart.series if name != chart.base)
+    xs, ys = chart.series[name]
+    low, high = chart.bands[name]
+    at = xs.index(cliff.usable)
+    assert chart.marks == {"usable": cliff.usable}
+    assert f"usable up to {cliff.usable:,} tokens" in chart.finding
+    step = next(step for step in cliff.steps if step.length == cliff.usable)
+    assert (ys[at], low[at], high[at]) == (step.times, step.low, step.high)
+    assert low[at] <= 1.1 < low[at + 1]
+    assert chart.series[chart.base][1] == [1.1, 1.1]
+    (row,) = chart.below[0].rows
+    said = dict(zip(chart.below[0].columns, row, strict=True))
+    end = cliff.steps[-1]
+    assert float(said["perplexity at the end"].replace(",", "")) == pytest.approx(math.exp(end.loss), rel=0.01)
+    alone = float(said["behind the trained length"].replace(",", ""))
+    assert alone == pytest.approx(math.exp(end.loss) / end.times, rel=0.01)
+    assert float(said["times"].replace(",", "")) == pytest.approx(end.times, rel=0.01)
+    page = report.html([], folder / "cliff.html", title="Cliff", panels=[chart], command="")
+    drawn = page.read_text(encoding="utf-8")
+    assert f"usable up to {cliff.usable:,} tokens" in drawn
+    assert "<svg" in drawn
 
 
 def test_calls_that_are_wrong_say_what_to_do(folder, trained):

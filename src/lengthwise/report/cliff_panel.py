@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -39,7 +40,8 @@ def cliff_panels(cliffs: Sequence[Cliff]) -> list[Panel]:
     )
     title = "Up to which length it is usable" if len(cliffs) == 1 else "Up to which length they are usable"
     rows = [[names[each.name], *_row(each)] for each in cliffs]
-    columns = ["", "usable up to", "ends by", "trained", "made for", "loss holds to", "needles to", "times at the end"]
+    columns = ["", "usable up to", "ends by", "trained", "made for", "loss holds to", "needles to"]
+    columns += ["perplexity at the end", "behind the trained length", "times"]
     table = Table(title, "", columns, rows, data=[each.to_json() for each in cliffs])
     marks = {"usable": first.usable} if len(cliffs) == 1 else {}
     chart = line_chart(title, caption, "tokens", "times the perplexity", curves, log_x=True, marks=marks, table=table)
@@ -58,7 +60,12 @@ def _row(each: Cliff) -> list[str]:
     )
     made_for = "–" if each.made_for is None else f"{each.made_for:,}"
     own = [f"{each.usable:,}", ends[each.limit], f"{each.trained:,}", made_for, f"{each.by_loss:,}", needles]
-    return [*own, digits(each.steps[-1].times)]
+    end = each.steps[-1]
+    return [*own, digits(_exp(end.loss)), digits(_exp(end.loss - math.log(end.times))), digits(end.times)]
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 709 else math.inf
 
 
 def _sentence(each: Cliff) -> str:

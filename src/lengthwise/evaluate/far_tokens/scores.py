@@ -119,7 +119,7 @@ def score_far_tokens(
                 after(len(scores), len(lengths) * len(places))
     rows = tuple(tuple(scores[i : i + len(places)]) for i in range(0, len(scores), len(places)))
     where = tuple(depths) if question.lies_at_depth else ()
-    settings = {**asked, "prompt": question.prompt}
+    settings = {**asked, "prompt": question.prompt, "budget": budget if writes else source.width}
     return FarScores(question.name, tuple(lengths), where, rows, samples, 0.0 if writes else 1 / choices, settings)
 
 
