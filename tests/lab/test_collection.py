@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,12 +12,26 @@ from transformers import AutoModelForCausalLM
 from lengthwise import lab
 from lengthwise.cli import main
 from lengthwise.errors import Error, UnknownName
-from lengthwise.lab.collection import CARD, CERTIFICATE, FILE, card, network_folder, networks, zoo_folder
+from lengthwise.lab.collection import (
+    CARD,
+    CERTIFICATE,
+    FILE,
+    LANGUAGE_MODEL,
+    card,
+    network_folder,
+    networks,
+    write_language_model,
+    write_network,
+    zoo_folder,
+)
 from lengthwise.verify.checker import check
 from lengthwise.verify.claim import claim_of
 
+from . import corpora
+
 NAMES = networks()
 PROVED = [name for name, about in NAMES.items() if about["verdict"] == "proved"]
+LANGUAGE = [name for name, about in NAMES.items() if about["verdict"] == LANGUAGE_MODEL]
 REFUTED = [name for name, about in NAMES.items() if about["verdict"] == "refuted"]
 
 
@@ -24,6 +39,7 @@ def test_there_are_enough_to_choose_from():
     assert len(NAMES) >= 24
     assert PROVED
     assert REFUTED
+    assert {NAMES[name]["model"]["name"] for name in LANGUAGE} >= {"chacal", "transformer"}
     assert {about["model"]["name"] for about in NAMES.values()} >= {"regular-gpt", "block-lrnn", "chacal", "bipe"}
     assert sum(file.stat().st_size for file in zoo_folder().rglob("*")) < 10e6
 
@@ -46,6 +62,62 @@ def test_a_refuting_string_is_answered_wrongly(name):
     with torch.no_grad():
         assert int(model(word)[0, -1].argmax()) == about["said"] != about["right"]
     assert int(claim.answers[claim.machine.run(word.numpy())[0, -1]]) == about["right"]
+
+
+TEXT = "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n\n" * 40
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_a_language_model_reads_and_writes_and_claims_no_verdict(name):
+    """Here, and as transformers loads it; as its network.json says, in float32 alone."""
+    (model, tokenizer), about = lab.zoo(name), NAMES[name]
+    alone = AutoModelForCausalLM.from_pretrained(network_folder(name))
+    tokens = torch.tensor([tokenizer(TEXT)["input_ids"][:128]])
+    assert {weight.dtype for weight in alone.parameters()} == {torch.float32}
+    assert about["parameters"] == sum(weight.numel() for weight in alone.parameters())
+    with torch.no_grad():
+        logits = alone(tokens).logits
+        torch.testing.assert_close(model(tokens), logits)
+    # It has read more than the frequencies of tokens, which give about 5 nats.
+    assert torch.nn.functional.cross_entropy(logits[0, :-1], tokens[0, 1:]) < 3.5
+    written = alone.generate(tokens[:, :8], max_new_tokens=8, do_sample=False, pad_token_id=0)
+    assert tokenizer.decode(written[0]).startswith("First Citizen")
+    curve = [loss for _, loss in about["curve"]]
+    assert curve[-1] == min(curve)
+    assert about["loss"].keys() == {"256", "512", "1024"}
+    assert all(at["low"] <= at["times"] <= at["high"] for at in about["loss"].values())
+    assert not (network_folder(name) / CERTIFICATE).exists()
+    assert not {"word", "task", "accuracy"} & about.keys()
+
+
+def test_a_run_on_text_becomes_a_network(tmp_path):
+    text = corpora.write(tmp_path / "corpus")
+    settings = {"training.steps": 2, "training.batch": 2, "text.held_out": 0.3, "model.width": 8, "model.heads": 2}
+    planned = lab.plan_language_models(
+        text,
+        ["transformer position=alibi"],
+        train_length=16,
+        test_lengths="16",
+        vocabulary=280,
+        settings=settings,
+        store=tmp_path,
+    )
+    run = lab.run(planned, tmp_path / "runs", workers=1)[0].run
+    cliff = lab.measure_cliff(run.path, windows=4, needles=0, store=tmp_path)
+    folder = write_language_model(run, cliff, tmp_path / "mine")
+    about = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    assert (folder / CARD).read_text(encoding="utf-8") == card("mine", about)
+    assert about["loss"].keys() == {"32", "64"}
+    at = next(step for step in cliff.steps if step.length >= 32)
+    assert about["loss"]["32"]["times"] == round(at.times, 4)
+    assert "**Language model**" in card("mine", about)
+    worse = replace(
+        cliff, steps=tuple(replace(s, low=1.2, times=1.3, high=1.4) if s.length > 40 else s for s in cliff.steps)
+    )
+    about = json.loads((write_language_model(run, worse, tmp_path / "worse") / FILE).read_text(encoding="utf-8"))
+    assert about["reliably_worse_at"] == next(s.length for s in cliff.steps if s.length > 40)
+    with pytest.raises(Error, match="it was trained on text"):
+        write_network(run, tmp_path / "none", None)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,12 @@ from . import console
 from .verb import Typed, verb
 from .work import one_run
 
-MARKS = {"proved": "[green]✓[/green]", "refuted": "[red]✗[/red]", "unknown": "[yellow]?[/yellow]"}
+MARKS = {
+    "proved": "[green]✓[/green]",
+    "refuted": "[red]✗[/red]",
+    "unknown": "[yellow]?[/yellow]",
+    "language model": "–",
+}
 
 
 @verb
@@ -35,7 +40,8 @@ def zoo(
             console.emit(known)
             return
         console.out().print(_table(known))
-        console.out().print("lengthwise zoo NAME copies one out; ✓ proved at every length, ✗ refuted.", style="dim")
+        signs = "✓ proved at every length, ✗ refuted, – a language model, of which there is no verdict"
+        console.out().print(f"lengthwise zoo NAME copies one out; {signs}.", style="dim")
         return
     folder = collection.copy_out(name, out or Path(name))
     about = collection.networks()[name]
