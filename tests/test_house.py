@@ -305,6 +305,18 @@ def test_a_class_has_a_name_of_its_own():
     assert {name for name, count in names.items() if count > 1} == {"Score"}
 
 
+def test_a_docstring_begins_with_what_a_caller_gets():
+    """A verb in the third person, or a noun; verbs of the command line ask their user's question."""
+    rooms, begins = ("ops", "mixers", "models", "lab", "verify", "cli"), re.compile(r"(What|Whether|How|Why|None|Of)\b")
+    verbs, asks = {"needle", "variables", "perplexity", "scrolls"}, set()
+    for path in [path for room in rooms for path in (SOURCE / room).rglob("*.py") if path.parent.name != "theorem"]:
+        nodes = [node for node in ast.walk(tree(path)) if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
+        asks |= {f"{path.name}: {node.name}" for node in nodes if begins.match(ast.get_docstring(node) or "")} - {
+            f"{path.name}: {verb}" for verb in verbs
+        }
+    assert asks == set()
+
+
 STABLE = {
     "lengthwise": "tasks automata positions mixers text lab insight theory verify report convert",
     "lengthwise.ops": "sliding_dilated_attention chain_attention block_scan diagonal_scan key_biased_attention",

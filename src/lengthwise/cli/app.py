@@ -142,7 +142,7 @@ def _check_completion(arguments: list[str]) -> None:
 
 
 def speaks(error: BaseException) -> bool:
-    """Whether this process says what went wrong: of torchrun's the first does, or who must in its place."""
+    """True if this process says what went wrong: of torchrun's the first does, or who must in its place."""
     follows = "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0"
     return not follows or getattr(error, "said_by_all", False)
 
@@ -163,7 +163,7 @@ def _mistake(error: BaseException) -> tuple[int, str]:
 
 
 def _in_our_words(error: Any) -> str:
-    """What typer says of a wrong call, as one sentence, the nearest name and where the others stand."""
+    """Returns what typer says of a wrong call, as one sentence, the nearest name and where the others stand."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "lengthwise"
     message = error.format_message().removeprefix("Invalid value: ").replace("Value error, ", "").strip().rstrip(".")

@@ -189,7 +189,7 @@ def _check(
 
 
 def _same_claim(claimed: dict[str, Any], task: Task) -> None:
-    """Whether a certificate is about a task: its symbols' names, and what is asked and right after every word."""
+    """Raises unless a certificate is about a task: its symbols' names, and what is asked and right after every word."""
     from ..verify import checker
     from ..verify.checker.claim import StatedClaim, difference
     from ..verify.claim import claim_of
@@ -200,7 +200,7 @@ def _same_claim(claimed: dict[str, Any], task: Task) -> None:
 
 
 def _config_is(run: Path, config: dict[str, Any]) -> bool:
-    """Whether the model of the run in this directory has this config; False where torch is missing."""
+    """True if the model of the run in this directory has this config; False where torch is missing."""
     try:
         from .. import lab
         from ..verify.verdict_files import config_is
@@ -213,7 +213,7 @@ def _config_is(run: Path, config: dict[str, Any]) -> bool:
 def _subject(
     path: Path, wanted: Task | None, checkpoint: Literal["last", "best"], trust: bool
 ) -> tuple[Subject, Run | None]:
-    """What is looked at, and the run that it is of; None of a model in a folder."""
+    """Returns what is looked at, and the run that it is of; None of a model in a folder."""
     from .. import lab, tasks
     from ..models import pretrained
     from ..verify import kept_of, made_of
@@ -235,7 +235,7 @@ def _subject(
 
 
 def _is_model(path: Path) -> bool:
-    """Whether it is a folder that transformers loads, and no run."""
+    """True if it is a folder that transformers loads, and no run."""
     if not (path / "config.json").is_file() or (path / "result.json").exists():
         return False
     config = read_file(path / "config.json")
@@ -243,7 +243,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _one_word(subject: Subject, typed_word: str) -> tuple[str, dict[str, Any]]:
-    """What the model says after one word, read alone: in words, and as JSON."""
+    """Returns what the model says after one word, read alone: in words, and as JSON."""
     import numpy as np
 
     from ..verify.falsification.reading import Reader
@@ -263,7 +263,7 @@ def _one_word(subject: Subject, typed_word: str) -> tuple[str, dict[str, Any]]:
 
 
 def extract_for_page(run: Run, subject: Subject, verdict: Verdict, budget: float, checkpoint: str) -> None:
-    """What the run computes, beside it for its page: where it is proved, or where that is quickly seen."""
+    """Writes what the run computes beside it, for its page: where it is proved, or where that is quickly seen."""
     from ..verify import Proved
     from ..verify.verdict_files import extract_for_page
 
@@ -315,7 +315,7 @@ def in_runs(word: Sequence[int]) -> str:
 
 
 def _see_again(again: list[str], verdict: Verdict, out: Path | None) -> str | None:
-    """What shows a wrong word once more."""
+    """Returns the command that shows a wrong word once more."""
     word = getattr(verdict, "word", None)
     if word is None:
         return None

@@ -110,7 +110,7 @@ def out() -> Console:
 
 
 def columns(out: Console) -> int:
-    """How wide a table may be: a terminal's width, or what COLUMNS says; what goes into a file has no such limit."""
+    """Returns how wide a table may be: as a terminal, or as COLUMNS says; what goes into a file has no such limit."""
     return out.width if out.is_terminal or os.environ.get("COLUMNS") else 10_000
 
 

@@ -94,12 +94,12 @@ def _torch() -> Iterator[Check]:
 
 
 def _may_have_gpu() -> bool:
-    """Whether torch is worth the seconds of its import: no GPU is used without one of these."""
+    """True if torch is worth the seconds of its import: no GPU is used without one of these."""
     return sys.platform == "darwin" or any(Path(device).exists() for device in GPU_DEVICES)
 
 
 def _gpu() -> tuple[bool, str, bool]:
-    """Whether torch sees CUDA, the names of the GPUs, and whether they know bf16."""
+    """Returns whether torch sees CUDA, the names of the GPUs, and whether they know bf16."""
     import torch
 
     if not torch.cuda.is_available():
@@ -110,7 +110,7 @@ def _gpu() -> tuple[bool, str, bool]:
 
 
 def _optional() -> Iterator[Check]:
-    """What the extras of this package install."""
+    """Yields a check of each extra of this package."""
     for need in metadata.requires("lengthwise") or ():
         extra = re.fullmatch(r"([\w-]+).*; extra == .([\w-]+).", need)
         if extra and extra[2] not in ("test", "dev"):

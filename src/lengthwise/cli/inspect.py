@@ -109,7 +109,7 @@ def inspect(
 
 
 def _usual(view: str, task: Task) -> int:
-    """How many strings are looked at; of attention more than one is only read to judge it by a graph."""
+    """Returns how many strings are looked at; of attention more than one is only read to judge it by a graph."""
     return 16 if view == "receptive-field" or (task.name == "boxes" and view == "attention") else 1
 
 

@@ -53,7 +53,7 @@ def _about(e: Experiment) -> str:
 
 
 def verdict(outcome: Outcome) -> str:
-    """What a finished run is worth: `99.3% at 41–481, 52.1% at 1,000`, or `perplexity 23.8 before, 20.2 after`."""
+    """Returns what a run is worth: `99.3% at 41–481, 52.1% at 1,000`, or `perplexity 23.8 before, 20.2 after`."""
     if outcome.run is None:
         return "failed, see below"
     e = outcome.experiment

@@ -42,7 +42,7 @@ def _without_types(parameters: list[Any]) -> list[Any]:
 
 @dataclass(frozen=True)
 class Typed:
-    """How a value is typed, where its name and type do not say so."""
+    """The way a value is typed, where its name and type do not say so."""
 
     metavar: str | None = None
     """The word for the value."""

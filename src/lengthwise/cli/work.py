@@ -33,7 +33,7 @@ Trust = Annotated[bool, schema(Loading)["trust"].line]
 
 @dataclass(frozen=True)
 class Running(Launch):
-    """Where runs are made, and where their records and findings go."""
+    """Options of where runs are made, and where their records and findings go."""
 
     out: Annotated[Path, "The directory of the records; the same call continues from them.", Typed("DIR")] = Path(
         "runs"
@@ -59,7 +59,7 @@ class Running(Launch):
 
 @dataclass(frozen=True)
 class Output:
-    """Where the findings go."""
+    """Options of where the findings go."""
 
     html: Html = None
     as_json: console.Json = False

@@ -54,7 +54,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen for one model on one task, and among what."""
+    """A choice for one model on one task, and the candidates."""
 
     experiment: Experiment
     """One of the experiments; all are equal but for the swept settings and the seed."""

@@ -43,7 +43,7 @@ TIMES = 4
 
 @dataclass(frozen=True)
 class Step:
-    """What was read of the tokens from the end of the step before up to this length."""
+    """The tokens from the end of the step before up to this length, and what was read of them."""
 
     length: int
     loss: float
@@ -57,7 +57,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Cliff:
-    """Up to which length a model is usable, and what was measured to say so."""
+    """The length up to which a model is usable, and what was measured to say so."""
 
     model: str
     conversions: tuple[str, ...]
@@ -103,12 +103,12 @@ class Cliff:
 
     @property
     def usable(self) -> int:
-        """Up to so many tokens."""
+        """The most tokens that it is usable with."""
         return min(self.by_loss, self.by_needles or self.by_loss)
 
     @property
     def limit(self) -> Literal["loss", "needles", "places", "tested"]:
-        """What ends there: its predictions, what it finds, its table of places, or the test."""
+        """The first thing to end: its predictions, what it finds, its table of places, or the test."""
         if self.usable < self.window:
             return "loss" if self.by_loss == self.usable else "needles"
         return "places" if self.places == self.window else "tested"

@@ -38,7 +38,7 @@ PLACES = (PACKAGE / "networks", PACKAGE.parents[1] / "zoo")
 
 
 def zoo_folder() -> Path:
-    """Where the networks lie."""
+    """Returns where the networks lie."""
     places = [Path(os.environ["LENGTHWISE_ZOO"])] if "LENGTHWISE_ZOO" in os.environ else PLACES
     for place in places:
         if place.is_dir():
@@ -47,7 +47,7 @@ def zoo_folder() -> Path:
 
 
 def networks() -> dict[str, dict[str, Any]]:
-    """What `network.json` says of every network, by name."""
+    """Returns what `network.json` says of every network, by name."""
     return {file.parent.name: read_json(file) for file in sorted(zoo_folder().glob(f"*/{FILE}"))}
 
 
@@ -192,7 +192,7 @@ Made by `{about["command"]}`; `network.json` says the rest.
 
 
 def _origin(about: Mapping[str, Any]) -> str:
-    """How the weights came about."""
+    """Returns how the weights came about."""
     if about["verdict"] == LANGUAGE_MODEL:
         return _curve(about)
     model, task, training = about["model"]["name"], about["task"]["name"], about["training"]
@@ -206,7 +206,7 @@ def _origin(about: Mapping[str, Any]) -> str:
 
 
 def sentence(about: Mapping[str, Any]) -> str:
-    """What is known of a network, in one sentence."""
+    """Returns what is known of a network, in one sentence."""
     if about["verdict"] == "proved":
         return f"**Proved** right on every string of every length, as it was {about['made']}."
     if about["verdict"] == "refuted":
@@ -227,7 +227,7 @@ def sentence(about: Mapping[str, Any]) -> str:
 
 
 def _curve(about: Mapping[str, Any]) -> str:
-    """What a language model was trained on, its loss on the way, and at lengths beyond the trained one."""
+    """Returns what a language model was trained on, its loss on the way, and at lengths beyond the trained one."""
     training, read = about["training"], about["read"]
     rows = [f"| {tokens:,} | {loss:.3f} |" for tokens, loss in about["curve"]]
     far = [

@@ -118,7 +118,7 @@ that it was lost, or None where it was stopped."""
 
 
 class Pool(Protocol):
-    """Where pieces of work, each a list of groups, run side by side; `Pooled` gives them, hears them and ends them."""
+    """A place where pieces of work, each a list of groups, run side by side; `Pooled` gives, hears and ends them."""
 
     together: int
     """How many groups a piece of work has at most."""
@@ -293,14 +293,14 @@ class Waiting:
         return None
 
     def works(self, room: int, together: int) -> Iterator[Work]:
-        """So many pieces of work, of so many groups each, as far as there are groups to start."""
+        """Returns so many pieces of work, of so many groups each, as far as there are groups to start."""
         while room > 0 and (work := list(islice(iter(self.next, None), together))):
             room -= 1
             yield work
 
 
 def _held(directory: RunDirectory) -> bool:
-    """Whether another process is at work there; where that cannot be asked, who runs it will say why."""
+    """True if another process is at work there; where that cannot be asked, who runs it will say why."""
     try:
         return directory.held()
     except Error:
@@ -322,7 +322,7 @@ def forkserver() -> multiprocessing.context.ForkServerContext:
 
 
 def ended(code: int | None) -> str:
-    """How a worker process ended, in words."""
+    """Returns how a worker process ended, in words."""
     how = f"signal {-code} (killed; out of memory?)" if code is not None and code < 0 else f"exit code {code}"
     return f"the worker process ended with {how}"
 

@@ -114,7 +114,7 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class ObjectiveSpec:
-    """How the data is asked: whole strings as their task scores them, every next token, or those of answers."""
+    """An objective: whole strings as their task scores them, every next token, or the tokens of answers."""
 
     kind: Literal["strings", "next-token", "answers"] = "strings"
     tokens_at_once: Annotated[
@@ -132,7 +132,7 @@ class ObjectiveSpec:
 
 @dataclass(frozen=True)
 class LengthTests:
-    """Where to test: `samples` strings of every length, a function of (task, length, seed) alone.
+    """Tests by length: `samples` strings of each, a function of (task, length, seed) alone.
 
     Of text a length is a number of tokens, and `way` says what is measured there; see `evaluate/text.py`.
     """
@@ -173,16 +173,16 @@ class Experiment:
 
     @property
     def on_text(self) -> bool:
-        """Whether perplexity is measured, and not strings that are right."""
+        """True if perplexity is measured, and not strings that are right."""
         return isinstance(self.data, TextSpec)
 
     @property
     def from_checkpoint(self) -> bool:
-        """Whether a pretrained checkpoint is trained on, and not a model from scratch."""
+        """True if a pretrained checkpoint is trained on, and not a model from scratch."""
         return isinstance(self.data, TextSpec) and self.data.tokenizer is None
 
     def to_json(self) -> dict[str, Any]:
-        """What is not at its default; with `SCHEMA`, all there is to say."""
+        """Returns what is not at its default; with `SCHEMA`, all there is to say."""
         return self._json(local=True)
 
     def _json(self, local: bool) -> dict[str, Any]:

@@ -38,7 +38,7 @@ MATERIALS: dict[type, Callable[[Experiment, torch.device, int], Material]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an experiment: a run, or an error in one line with its traceback."""
+    """The end of an experiment: a run, or an error in one line with its traceback."""
 
     experiment: Experiment
     run: Run | None = None
@@ -53,7 +53,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs besides the experiments: where to write and what to run on."""
+    """The needs of a worker besides the experiments: where to write and what to run on."""
 
     root: Path
     device: str = "cpu"
@@ -81,12 +81,12 @@ class Job:
 
     @property
     def quiet(self) -> Job:
-        """What of it can be sent to another process."""
+        """Returns what of it can be sent to another process."""
         return replace(self, hear=None, waiting=None, stop=Stop())
 
 
 def room(job: Job, cores: float, gpus: float) -> int:
-    """How many runs at a time fit where there is so much.
+    """Returns how many runs at a time fit where there is so much.
 
     >>> room(Job(Path("runs"), cpus=2, gpus=0.25), cores=16, gpus=1)
     4
@@ -285,7 +285,7 @@ def _finish(material: Material, experiment: Experiment, state: TrainState, strat
 
 
 def groups(experiments: Sequence[Experiment], device: str) -> list[list[Experiment]]:
-    """Which experiments go together: on a GPU those that differ in seed and learning rate alone, elsewhere none."""
+    """Returns which experiments go together: on a GPU those that differ in seed and rate alone, elsewhere none."""
     alike_by_hash: dict[str, list[Experiment]] = {}
     for experiment in experiments:
         alike = experiment

@@ -393,7 +393,7 @@ def _checkpoint(name: str, spec: AnswersSpec, wanted: Sequence[str | convert.Con
 
 
 def _further(base: Experiment, spec: AnswersSpec) -> tuple[AnswersSpec, ModelSpec]:
-    """What goes on from the model of an experiment on text."""
+    """Returns what goes on from the model of an experiment on text."""
     text = base.data
     if not isinstance(text, TextSpec) or text.tokenizer_folder is None:
         raise Error(f"{base.model.name}: what goes on must be a language model from scratch, on text.")
@@ -406,7 +406,7 @@ def _further(base: Experiment, spec: AnswersSpec) -> tuple[AnswersSpec, ModelSpe
 
 
 def trained_places(experiment: Experiment) -> int:
-    """How many places the windows have that a language model is trained on, which YaRN has to know.
+    """Returns how many places the windows have that a language model is trained on, which YaRN has to know.
 
     Tokens; where its rotary positions count segments, as many segments as 99% of the windows have at most.
     """
@@ -438,7 +438,7 @@ def check_precision(training: Training) -> None:
 
 
 def _called(corpus: str | Path) -> str:
-    """Of a path the last name alone, so that the same text is the same experiment wherever it lies."""
+    """Returns the last name of a path, so that the same text is the same experiment wherever it lies."""
     path = Path(corpus).expanduser()
     return Path(os.path.abspath(path)).name or str(corpus) if path.exists() else str(corpus)
 

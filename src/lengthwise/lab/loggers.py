@@ -34,7 +34,7 @@ class Logger(Protocol):
     def log(self, values: Values, step: int, /) -> None: ...
 
     def test(self, values: Values, length: int, /) -> None:
-        """What was measured at one test length, after training."""
+        """Receives what was measured at one test length, after training."""
         ...
 
     def close(self) -> None: ...
@@ -162,7 +162,7 @@ class Sender:
             self._keep()
 
     def end(self, run: Run) -> None:
-        """What the finished run was tested for."""
+        """Receives what the finished run was tested for."""
 
         def tell(logger: Logger) -> None:
             for at, values in _tests(run):
@@ -219,7 +219,7 @@ def _values(line: Mapping[str, Any], experiment: Experiment) -> Iterator[tuple[s
 
 
 def _tests(run: Run) -> Iterator[tuple[int, Values]]:
-    """Of strings the accuracies at each length, of text the perplexities at the steps where they were measured."""
+    """Returns of strings the accuracies by length, of text the perplexities at the steps where they were measured."""
     checkpoints, e = run.result["checkpoints"], run.experiment
     if e.from_checkpoint:
         for which in ("before", "last"):

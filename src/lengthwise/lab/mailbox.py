@@ -39,7 +39,7 @@ class Mailbox:
         return self.place / f"{number}.json"
 
     def news(self, number: int) -> Iterator[Progress]:
-        """What a piece has written of its progress since the last look."""
+        """Returns what a piece has written of its progress since the last look."""
         with contextlib.suppress(OSError, RecordError):
             written = self.file(number).stat().st_mtime
             if written != self.read.get(number):

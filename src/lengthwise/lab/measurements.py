@@ -75,7 +75,7 @@ def measure_perplexity(
     after: Callable[[dict[int, Loss]], None] | None = None,
     **loading: Any,
 ) -> Measured:
-    """Of a run directory, or of a checkpoint's folder or hub name.
+    """Returns the perplexity of a run directory, or of a checkpoint's folder or hub name.
 
     `corpus`: "stdlib", paths of files and folders, "hf:NAME" for a dataset, all of it tested on; without one the text
     that a run was tested on. `tokens`: windows are cut from so many tokens at most, or from one window if it is longer.
@@ -104,7 +104,7 @@ def measure_perplexity(
 
 @dataclass(frozen=True)
 class MeasuredFarTokens:
-    """What a model found far back in its prompts."""
+    """The facts that a model found far back in its prompts."""
 
     model: str
     text: str
@@ -125,7 +125,7 @@ def measure_far_tokens(
     after: Callable[[int, int], None] | None = None,
     **more: Any,
 ) -> MeasuredFarTokens:
-    """Of a run directory, or of a checkpoint's folder or hub name, as `measure_perplexity` takes them.
+    """Returns what a run directory, or a checkpoint's folder or hub name, finds far back in prompts.
 
     `question`: a needle unless it says otherwise. It is hidden in the corpus's documents; without a corpus in the text
     that a run was tested on. A haystack that is no text needs neither. `more` are the fields of `Loading`, and the
@@ -184,7 +184,7 @@ class MeasuredAnswers:
 
     @property
     def average(self) -> float | None:
-        """Of all seven tasks; None where one is missing."""
+        """The mean score of all seven tasks; None where one is missing."""
         scores = [answered.scores["score"] for answered in self.tasks.values() if answered.scores]
         return sum(scores) / len(scores) if len(scores) == len(scrolls.TASKS) else None
 
@@ -206,7 +206,7 @@ def measure_answers(
     after_task: Callable[[str, Answered], None] | None = None,
     **loading: Any,
 ) -> MeasuredAnswers:
-    """What a run's model, or a checkpoint's folder or hub name, answers to the questions of these tasks; or of all.
+    """Returns what a run's model, or a checkpoint's folder or hub name, answers to these tasks' questions; or to all.
 
     A run that was trained on one task answers that one unless others are named. Without `window` and `budget` they are
     those of the run; of a model with fewer places than 8,192 the window is as long as they reach. `after` each part it
@@ -264,7 +264,7 @@ _LENGTHS = Option("lengths", tuple[int, ...], bounds=at_least(2))
 
 
 def open_model(model: str | Path, lengths: str | Sequence[int] | None, how: Loading) -> Opened:
-    """What is measured, once it is known that it can read so much text of this tokenizer."""
+    """Returns what is measured, once it is known that it can read so much text of this tokenizer."""
     run = run_at(Path(model).expanduser())
     if lengths is None:
         if run is None:
@@ -317,7 +317,7 @@ def _model(name: str, run: Run | None, how: Loading, tokenizer: Any) -> tuple[To
 
 
 def text_of(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> tuple[str, Tensor, Seen]:
-    """What the text is called, its tokens, and whether they were trained on."""
+    """Returns what the text is called, its tokens, and whether they were trained on."""
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
     if names:
         opened = corpora.open(names, held_out=0)

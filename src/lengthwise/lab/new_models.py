@@ -134,7 +134,7 @@ def _shape(name: str, make: Callable[[], TokenClassifier]) -> TokenClassifier:
 def _tried(
     name: str, source: str | None, options: str, size: int, outputs: int, tokens: int = 0, last: bool = False
 ) -> tuple[int | None, bool]:
-    """How many tokens a model that is built reads, None: any number, and whether it mixes distributions.
+    """Returns how many tokens a model that is built reads, None: any number, and whether it mixes distributions.
 
     One from outside, whose code has the digest `source`, is run on rows of so many `tokens`.
     """

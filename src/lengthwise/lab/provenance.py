@@ -28,7 +28,7 @@ def code_version() -> dict[str, Any]:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """What git says in one line or more; None where there is no git or it refuses."""
+    """Returns what git says in one line or more; None where there is no git or it refuses."""
     try:
         done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
@@ -47,7 +47,7 @@ def _cpu() -> str:
 
 
 def made_by_other_code(recorded: dict[str, Any] | None) -> bool:
-    """Whether what a record says of its code is not surely the code that runs here."""
+    """True if what a record says of its code is not surely the code that runs here."""
     here = code_version()
     if recorded is None or recorded["version"] != here["version"]:
         return True
@@ -55,7 +55,7 @@ def made_by_other_code(recorded: dict[str, Any] | None) -> bool:
 
 
 def machine(device: str) -> dict[str, Any]:
-    """What the result was computed with; `load` is how many processes wanted a core in the last minute."""
+    """Returns what the result was computed with; `load` is how many processes wanted a core in the last minute."""
     import transformers
 
     return {

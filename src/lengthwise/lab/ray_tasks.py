@@ -93,7 +93,7 @@ class _RayPool:
 
 
 def _fit(node: Mapping[str, Any], job: Job) -> int:
-    """How many runs a node has room for."""
+    """Returns how many runs a node has room for."""
     return room(job, node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0))
 
 

@@ -69,7 +69,7 @@ class RunDirectory(Directory):
 
 
 def own_parts(experiment: Experiment) -> dict[str, ModelSpec | TaskSpec]:
-    """What of an experiment, its "model" or its "task", is code from outside the library."""
+    """Returns what of an experiment, its "model" or its "task", is code from outside the library."""
     own: dict[str, ModelSpec | TaskSpec] = {}
     if own_code.is_class(experiment.model.name):
         own["model"] = experiment.model
@@ -185,7 +185,7 @@ def _check_readable(run: Run) -> None:
 
 
 class Found(NamedTuple):
-    """What stands at or below some paths."""
+    """The runs that stand at or below some paths."""
 
     runs: list[Run]
     """The finished runs that are whole, in the order of their names."""
@@ -254,5 +254,5 @@ def _below(paths: Sequence[Path | str] | Path | str) -> tuple[list[Path], list[P
 
 
 def _looks_like_a_run(config: Path) -> bool:
-    """Whether a config.json is that of a run, and not of a model in it."""
+    """True if a config.json is that of a run, and not of a model in it."""
     return (config.parent / "state").is_dir() or (config.parent / "metrics.jsonl").exists()

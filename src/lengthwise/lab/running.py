@@ -72,14 +72,14 @@ def engine_of(how: Launch, runs: int, device: str) -> Engine:
 
 
 def elsewhere(launch: Engine | str | None) -> bool:
-    """Whether runs are sent to machines whose devices are not those of this one."""
+    """True if runs are sent to machines whose devices are not those of this one."""
     if isinstance(launch, str):
         launch = LAUNCHES.get(launch.split()[0] if launch.split() else "")  # pyright: ignore[reportAssignmentType]
     return getattr(launch, "elsewhere", False)
 
 
 def device_of(device: str, launch: Engine | str | None, gpus: float | None) -> str:
-    """What runs are computed on: a device of this machine, or of those that they are sent to."""
+    """Returns what runs are computed on: a device of this machine, or of those that they are sent to."""
     if not elsewhere(launch):
         chosen = chosen_device(device)
         if gpus and not chosen.startswith("cuda"):

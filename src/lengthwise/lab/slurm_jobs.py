@@ -159,7 +159,7 @@ class _JobPool:
         known.cancel(check=False)
 
     def _news(self, job: Any) -> Lost | Exception | list[Outcome] | None:
-        """What a job that has ended gives; None of one that was stopped."""
+        """Returns what a job that has ended gives; None of one that was stopped."""
         import submitit.core.utils  # pyright: ignore[reportMissingImports]
 
         try:
@@ -228,7 +228,7 @@ class SlurmWork:
         return list(Processes(len(work)).run(work, job))
 
     def checkpoint(self, *arguments: Any) -> Any:
-        """What submitit queues again: the same, which goes on from the state that was kept."""
+        """Returns what submitit queues again: the same, which goes on from the state that was kept."""
         from submitit.helpers import DelayedSubmission  # pyright: ignore[reportMissingImports]
 
         return DelayedSubmission(self, *arguments)

@@ -97,14 +97,14 @@ def accuracy(run: Run, length: int, checkpoint: Checkpoint = "last") -> float:
 
 
 def overflowed(runs: Iterable[Run], lengths: Iterable[int], checkpoint: Checkpoint = "last") -> int:
-    """How many test strings at these lengths were wrong because their logits were not finite."""
+    """Returns how many test strings at these lengths were wrong because their logits were not finite."""
     # Results of before these were counted have none: a run that overflowed failed.
     counts = [run.result["checkpoints"][checkpoint].get("overflowed", {}) for run in runs]
     return sum(of.get(str(n), 0) for n in set(lengths) for of in counts)
 
 
 def in_parts(run: Run) -> bool:
-    """Whether strings are scored in parts: their counts are then floats."""
+    """True if strings are scored in parts: their counts are then floats."""
     counts = run.result["checkpoints"]["last"]["correct"].values()
     return any(isinstance(count, float) for count in counts)
 
@@ -215,7 +215,7 @@ def _parts(lengths: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def perplexities(run: Run, which: str = "last") -> dict[int, float]:
-    """Of a run on text at every test length; NaN or infinite where the loss is no number or too great.
+    """Returns those of a run on text at every test length; NaN or infinite where the loss is no number or too great.
 
     `which`: "last" or, of a checkpoint that was trained on, "before".
     """

@@ -64,7 +64,7 @@ def _full_name(key: str) -> str:
 
 
 def settings_of_part(part: str) -> Schema:
-    """What `training.` or `tests.` settings there are; test lengths have a keyword of their own."""
+    """Returns what `training.` or `tests.` settings there are; test lengths have a keyword of their own."""
     return training_options() if part == "training" else schema(LengthTests, without=("lengths", "way"))
 
 

@@ -71,7 +71,7 @@ def tested_lengths(task: tasks.Task, trained: list[int], wanted: str | Sequence[
 
 
 def which_lengths(task: tasks.Task, low: int, high: int) -> str:
-    """Which of low..high are possible, in words; empty if all are. Of a wide range the first 60 are looked at.
+    """Returns which of low..high are possible, in words; empty if all are. Of a wide range the first 60 are looked at.
 
     >>> which_lengths(tasks.get("tomita-5"), 1, 40), which_lengths(tasks.get("parity"), 1, 40)
     ('even lengths only', '')
@@ -100,7 +100,7 @@ def lengths_of(run: Run) -> str:
 
 
 def lengths_note(task: tasks.Task, low: int, longest: int) -> str | None:
-    """Which lengths strings are made of, where not of all, and how the others can count."""
+    """Returns which lengths strings are made of, where not of all, and how the others can count."""
     which = which_lengths(task, low, longest)
     remedy = " To train on prefixes of every length too: --set task.supervision=prefix"
     last = isinstance(task, FormalLanguage) and task.supervision == "last"

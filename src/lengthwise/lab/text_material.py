@@ -123,7 +123,7 @@ class TextMaterial(Material):
         )
 
     def _scores(self, losses: Mapping[int, Loss], experiment: Experiment, state: TrainState) -> dict[str, Any]:
-        """What a checkpoint is worth. Beyond the trained length a loss that is not finite is a finding."""
+        """Returns what a checkpoint is worth. Beyond the trained length a loss that is not finite is a finding."""
         block = getattr(experiment.data, "block", 0)
         for length, loss in losses.items():
             if loss.mean is None and length <= block:
@@ -167,7 +167,7 @@ class TextMaterial(Material):
 
 
 def checkpoints(state: TrainState, last: dict[str, Any]) -> dict[str, Any]:
-    """What a result says of each checkpoint that was scored: before training, the last, the best in validation."""
+    """Returns the entry of each checkpoint that was scored: before training, the last, the best in validation."""
     scored = {"before": {"step": 0, **state.scores["before"]}} if "before" in state.scores else {}
     scored["last"] = {"step": state.step, **last}
     if state.best["step"]:
@@ -198,7 +198,7 @@ def _trained(experiment: Experiment, directory: Directory | None) -> pretrained.
 
 @dataclass(frozen=True)
 class Answers:
-    """What an experiment reads, as tokens."""
+    """The prompts and answers that an experiment reads, as tokens."""
 
     train: Sequence[AnsweredPrompt]
     validation: Sequence[AnsweredPrompt]
@@ -208,7 +208,7 @@ class Answers:
 
 
 def digests(source: str, task: str) -> dict[str, str]:
-    """Of the rows that are trained on and of those that are tested."""
+    """Returns the digests of the rows that are trained on and of those that are tested."""
     splits = {"train": "train", "test": "validation"}
     return {side: scrolls.digest(scrolls.rows(source, task, split)) for side, split in splits.items()}  # pyright: ignore[reportArgumentType]
 

@@ -146,7 +146,7 @@ def _written(text: str) -> dict[str, Any]:
 
 
 def halves(held_out: TokenFile) -> tuple[list[int], list[int]]:
-    """Which documents are validated on and which are tested on: all copies of one on the same half, about as many
+    """Returns the documents to validate on and those to test on: all copies of one in the same half, about as many
     tokens on both.
     """
     different, which = np.unique(held_out.numbers, return_inverse=True)

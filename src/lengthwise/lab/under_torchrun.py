@@ -45,7 +45,7 @@ class JobEnded(Error):
 
 @dataclass(frozen=True)
 class Order:
-    """What is trained next."""
+    """An order to train one experiment next."""
 
     experiment: Experiment
     root: Path
@@ -118,7 +118,7 @@ class UnderTorchrun:
 
 
 def follow(strategy: str, device: str) -> list[Outcome]:
-    """What every process does but the leader; the outcomes that the leader returns."""
+    """Runs what every process does but the leader; returns the outcomes that the leader returns."""
     warnings.simplefilter("ignore")
     team = Team(device)
     job = Job(Path(), device=str(team.device), strategy=STRATEGIES[strategy](team))

@@ -23,7 +23,7 @@ from ..positions import Layout
 
 @dataclass(frozen=True)
 class Traits:
-    """What a mixer can do and what it wants to be told: declared once, and read by whoever runs it."""
+    """The abilities and wishes of a mixer: declared once, and read by whoever runs it."""
 
     stackable: bool = True
     """torch.func.vmap can run it over stacked parameters."""
@@ -53,7 +53,7 @@ class Traits:
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """What an adaptive depth tells its mixers, beside the layout of the tokens."""
+    """The word of an adaptive depth to its mixers, beside the layout of the tokens."""
 
     number: int = 0
     """The depth group l; 0 in models of a fixed depth."""

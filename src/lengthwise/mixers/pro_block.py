@@ -52,7 +52,7 @@ class TokenShift(nn.Module):
 
 
 class OutputGate(nn.Module):
-    """What the heads (B,H,T,d) have read, normalised in each head, as much of it as the token lets through."""
+    """A gate on what the heads (B,H,T,d) have read: normalised in each head, as much as the token lets through."""
 
     def __init__(self, width: int, heads: int):
         super().__init__()

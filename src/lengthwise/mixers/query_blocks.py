@@ -57,7 +57,7 @@ def made_again(again: bool, run: Callable[..., Any], *inputs: Tensor | None) -> 
 
 
 def sums_to_the_end(x: Tensor) -> Tensor:
-    """Of each entry of the last dimension, the sum of it and all after it, which is exact near the end.
+    """Returns, for each entry of the last dimension, the sum of it and all after it, which is exact near the end.
 
     >>> sums_to_the_end(torch.tensor([1, 2, 4])).tolist()
     [7, 6, 4]

@@ -37,7 +37,7 @@ Parts = tuple[Tensor, ...]
 
 
 def projected(cell: Any, x: Tensor) -> Tensor:
-    """What tokens (…,D) add to the arguments of a cell's functions."""
+    """Returns what tokens (…,D) add to the arguments of a cell's functions."""
     return F.linear(x, cell.weight_ih_l0.to(x.dtype), cell.bias_ih_l0.to(x.dtype))
 
 

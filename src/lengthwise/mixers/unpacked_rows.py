@@ -12,7 +12,7 @@ from ..positions import Layout
 
 
 class UnpackedRows:
-    """Which sequence every real token belongs to, and where in it it stands."""
+    """The sequence that every real token belongs to, and its place in it."""
 
     def __init__(self, layout: Layout):
         B, T = self.shape = layout.positions.shape

@@ -63,7 +63,7 @@ def make_depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
 
 
 def _nodes(config: LengthwiseConfig, spec: dict[str, int] | None) -> DiscreteNodes | None:
-    """What makes the output of a group discrete; None: nothing does."""
+    """Returns the module that makes the output of a group discrete; None if it is not."""
     if spec is None:
         return None
     if spec.keys() != {"groups", "codes"}:
@@ -92,7 +92,7 @@ def _layers(config: LengthwiseConfig, count: int, snapped: dict[str, Any] | None
 
 
 def _centres(spec: dict[str, Any]) -> dict[str, Any]:
-    """How many centres nodes are snapped to, and how near they must be."""
+    """Returns how many centres nodes are snapped to, and how near they must be."""
     if not isinstance(spec, dict) or spec.keys() != {"centres", "radius"}:
         raise Error(
             f'depth: snapped nodes are {{"centres": N, "radius": R}}, got {spec}. model.snap() makes such a config.'
@@ -102,7 +102,7 @@ def _centres(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compares(spec: dict[str, Any]) -> bool:
-    """Whether a mixer compares queries with keys, so that an encoding can act on that."""
+    """True if a mixer compares queries with keys, so that an encoding can act on that."""
     traits = getattr(mixers.MIXERS.get(spec.get("name", "")), "traits", None)
     return traits is not None and traits.takes_position
 

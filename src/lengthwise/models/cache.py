@@ -70,7 +70,7 @@ class LengthwiseCache(Cache):
 
     @property
     def layout(self) -> Layout:
-        """Of all tokens so far, where they were kept."""
+        """Returns the layout of all tokens so far, where they were kept."""
         assert self.tokens is not None
         return self.tokens.layout
 
@@ -90,7 +90,7 @@ class LengthwiseCache(Cache):
 
     @property
     def continues(self) -> bool:
-        """Whether real tokens can follow these: every row ends in a real one, or there are none yet."""
+        """True if real tokens can follow these: every row ends in a real one, or there are none yet."""
         return not self.padded or self._end is not None
 
     def following(self, tokens: Tensor) -> Layout:

@@ -31,7 +31,7 @@ NORMALISATIONS = ("layer", "rms")
 
 @dataclass(frozen=True)
 class Block:
-    """How a mixer is wrapped: the `block` of a config."""
+    """The block around a mixer: the `block` of a config."""
 
     kind: str
     """"transformer": mixer and feed-forward, each with a residual and a norm; "residual": x + mixer(norm(x)); "normed":
@@ -69,7 +69,7 @@ class Block:
             raise Error(f"block.expansion must be at least 1, got {self.expansion}.")
 
     def hidden(self, width: int) -> int:
-        """How wide the hidden layer is."""
+        """The width of the hidden layer."""
         return int((self.expansion or 0) * width)
 
     @classmethod

@@ -244,7 +244,7 @@ class Adaptive(DepthPolicy):
         return x, replace(layout, positions=layout.positions.div(C, rounding_mode="floor"))
 
     def _nodes(self, x: Tensor, layout: Layout, level: Level, **options: Any) -> Tensor:
-        """What a group's last layer makes, with noise where training adds some: to what discrete nodes choose by."""
+        """Returns a group's output, with noise where training adds some: to what discrete nodes choose by."""
         tree = self.noise > 0
         layer: Any = self.layers[-1]
         x = layer(x, layout, level, continuous=tree, **options)
@@ -336,7 +336,7 @@ class LearnedChunk(DepthPolicy):
 
     @property
     def probabilities(self) -> dict[int, float]:
-        """What training thinks of each chunk."""
+        """Returns what training thinks of each chunk."""
         p = self._logp().exp().tolist()
         return {tree.chunk: p for tree, p in zip(self.trees, p, strict=True)}
 

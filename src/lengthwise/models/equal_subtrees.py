@@ -42,7 +42,7 @@ INTEGERS = 2**62
 
 
 class EqualTokens(NamedTuple):
-    """What a depth policy is told when the switch is on."""
+    """The equal tokens of a batch, which a depth policy is told when the switch is on."""
 
     ids: Tensor
     """(B,T): tokens with equal ids enter the depth as equal vectors."""

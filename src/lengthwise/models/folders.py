@@ -174,7 +174,7 @@ def _without(data: Any, key: str) -> Any:
 
 
 def _numbers(data: Any) -> Any:
-    """What JSON has no number for (Mamba-2's longest time step is infinite) transformers writes as an object."""
+    """Returns the data with infinite numbers (Mamba-2's longest time step), which transformers writes as objects."""
     if isinstance(data, dict):
         if data.keys() == {"__float__"} and data["__float__"] in ("Infinity", "-Infinity", "NaN"):
             return float(data["__float__"])

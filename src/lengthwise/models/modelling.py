@@ -221,7 +221,7 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
         model_kwargs["past_key_values"] = LengthwiseCache()
 
     def _prepare_position_ids_for_generation(self, inputs_tensor: Tensor, model_kwargs: dict[str, Any]) -> None:
-        """None: the layout says them."""
+        """Returns None: the layout says them."""
 
     def prepare_inputs_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,

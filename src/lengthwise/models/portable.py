@@ -48,7 +48,7 @@ class Portable:
 
 
 def _registered(config_class: type) -> bool:
-    """Whether the auto classes know it: one's own subclass they may not."""
+    """True if the auto classes know it: one's own subclass they may not."""
     return config_class in MODEL_MAPPING and config_class in MODEL_FOR_CAUSAL_LM_MAPPING
 
 

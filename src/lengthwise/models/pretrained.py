@@ -104,7 +104,7 @@ def as_classifier(model: PreTrainedModel, name: str) -> TokenClassifier:
 
 
 def position_rows(model: torch.nn.Module) -> int | None:
-    """How many tokens a model of Hugging Face's has a row for in a table of positions; None: it has no such table."""
+    """Returns how many tokens a model of Hugging Face's has a row of positions for; None: it has no such table."""
     longest = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     if not isinstance(model, PreTrainedModel) or not isinstance(longest, int):
         return None

@@ -80,7 +80,7 @@ def _build(
 
 
 def _class_options(kind: type) -> Schema:
-    """What `__init__` takes besides the vocabulary. Its values are the class's own affair, and are not checked."""
+    """Returns what `__init__` takes besides the vocabulary. Its values are the class's own affair, and go unchecked."""
     parameters = inspect.signature(kind).parameters.values()
     takes = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name != "vocab_size"]
     return {p.name: Option(p.name, Any, p.default) for p in takes}

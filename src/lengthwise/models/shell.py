@@ -31,7 +31,7 @@ from .padded_rows import last_real
 
 
 class Entered(NamedTuple):
-    """What the depth policy is given, and whether what its layers make is to be noted."""
+    """The input of the depth policy, and whether what its layers make is to be noted."""
 
     x: Tensor
     layout: Layout
@@ -76,14 +76,14 @@ class LengthwisePreTrainedModel(PreTrainedModel):
 
     @property
     def uncached(self) -> str | None:
-        """Why nothing can be kept between the steps of decoding; None where it can."""
+        """Returns why nothing can be kept between the steps of decoding, or None."""
         return self.depth.uncached or self._placer[0].uncached
 
     def mixers(self) -> list[mixers.Mixer]:
         return [m for m in self.modules() if isinstance(m, mixers.Mixer)]
 
     def reuse_refusal(self, *, stacked: bool = False) -> str | None:
-        """Why `reuse_equal_tokens` would be refused now; None where it would not. `stacked`: for torch.func.vmap."""
+        """Returns why `reuse_equal_tokens` would be refused now, or None. `stacked`: for torch.func.vmap."""
         if not (self.depth.looks_up or self.depth.shares_subtrees):
             return (
                 "nothing in this model is the same for equal tokens: its first mixer looks nothing up, and its depth "
@@ -113,7 +113,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         return any(isinstance(weight, DTensor) for weight in self.parameters())
 
     def _draws(self) -> bool:
-        """Whether dropout, of the model or of something put into it, is active where equal tokens are computed once."""
+        """True if dropout, of the model or of something put into it, is active where equal tokens are computed once."""
         if self.training and self.config.dropout:
             return True
         return any(isinstance(m, _DropoutNd) and m.training and m.p > 0 for m in self._reused())
@@ -158,7 +158,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
 
     @property
     def is_gradient_checkpointing(self) -> bool:
-        """Whether layers are run again for the backward pass. PEFT asks by this name, at which transformers warns."""
+        """True if layers are run again for the backward pass. PEFT asks by this name, at which transformers warns."""
         return any(getattr(module, "gradient_checkpointing", False) for module in self.modules())
 
     def train(self, mode: bool = True) -> Self:
@@ -270,7 +270,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         )
 
     def _note(self, entered: Entered, last: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """What the depth makes of the tokens or, `last`, of each row's last real one, and what each layer made."""
+        """Returns what the depth makes of all tokens or, `last`, of each row's last real one, and what layers made."""
         x, layout, level, cache, equal, placed, _ = entered
         T, made = x.shape[1], [x]
         # A group of adaptive depth that opens late is passed by the tokens of the cache as well.
@@ -307,6 +307,6 @@ class LengthwisePreTrainedModel(PreTrainedModel):
 
 
 def _hooked(module: nn.Module) -> bool:
-    """Whether a hook sees, or changes, what passes a module, forwards or backwards."""
+    """True if a hook sees, or changes, what passes a module, forwards or backwards."""
     forwards = module._forward_hooks or module._forward_pre_hooks
     return bool(forwards or module._backward_hooks or module._backward_pre_hooks)

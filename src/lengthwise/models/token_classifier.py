@@ -49,7 +49,7 @@ class TokenClassifier(nn.Module):
         return logits[:, -1:, :S] if last else logits[..., :S]
 
     def _unread(self, tokens: Tensor, error: IndexError) -> Error:
-        """Which table was too short for these tokens: that of the positions, or that of the vocabulary."""
+        """Returns which table was too short for these tokens: that of the positions, or that of the vocabulary."""
         try:
             self.logits(tokens.reshape(-1, 1), last=False)
         except IndexError:
@@ -75,7 +75,7 @@ class TokenClassifier(nn.Module):
         return isinstance(self.inner, LengthwiseForCausalLM) and self.inner.reuses_equal_tokens
 
     def reuse_refusal(self, *, stacked: bool = False) -> str | None:
-        """Why `reuse_equal_tokens` would be refused now; None where it would not. `stacked`: for torch.func.vmap."""
+        """Returns why `reuse_equal_tokens` would be refused now, or None. `stacked`: for torch.func.vmap."""
         if isinstance(self.inner, LengthwiseForCausalLM):
             return self.inner.reuse_refusal(stacked=stacked)
         return "a model from outside this library computes every token"
@@ -89,7 +89,7 @@ class TokenClassifier(nn.Module):
 
     @cached_property
     def stackable(self) -> bool:
-        """Whether torch.func.vmap can run it over stacked parameters: found out by trying."""
+        """True if torch.func.vmap can run it over stacked parameters: found out by trying."""
         return _stacks(self)
 
 
@@ -98,7 +98,7 @@ class PresetClassifier(TokenClassifier):
 
     @property
     def mixes(self) -> bool:
-        """Whether its logits are those of a mixture of distributions over one answer."""
+        """True if its logits are those of a mixture of distributions over one answer."""
         return self.inner.depth.mixes
 
     def blamed(self, tokens: Tensor) -> AbstractContextManager[None]:

@@ -13,21 +13,21 @@ from torch._C._functorch import (  # pyright: ignore[reportMissingImports]
 
 
 def readable(*tensors: Tensor | None) -> bool:
-    """Whether numbers can be looked at: not in a compiled graph or a stack, nor where the CPU would wait for a GPU."""
+    """True if numbers can be looked at: not in a compiled graph or a stack, nor where the CPU would wait for a GPU."""
     if torch.compiler.is_compiling():
         return False
     return not any(x is not None and (x.device.type != "cpu" or is_functorch_wrapped_tensor(x)) for x in tensors)
 
 
 def mapped(*tensors: Tensor | None) -> bool:
-    """Whether torch.func maps or differentiates this call; a compiled graph is not looked into."""
+    """True if torch.func maps or differentiates this call; a compiled graph is not looked into."""
     if torch.compiler.is_compiling():
         return False
     return any(x is not None and is_functorch_wrapped_tensor(x) for x in tensors)
 
 
 def stack_size(*tensors: Tensor) -> int:
-    """How many calls torch.func.vmap makes of this one; 1 outside of it."""
+    """Returns how many calls torch.func.vmap makes of this one; 1 outside of it."""
     size = 1
     if torch.compiler.is_compiling():
         return size
@@ -48,7 +48,7 @@ def without_autocast(like: Tensor):
 
 
 def are_edges(cu_seqlens: Tensor, T: int) -> bool:
-    """Whether cu_seqlens is [0, …, T], never falling; where it cannot be looked at it is believed."""
+    """True if cu_seqlens is [0, …, T], never falling; where it cannot be looked at it is believed."""
     if not readable(cu_seqlens):
         return True
     edges = cu_seqlens.tolist()

@@ -75,7 +75,7 @@ class Ranks:
         return torch.view_as_complex(gathered) if x.is_complex() else gathered
 
     def scatter_sum(self, x: Tensor) -> Tensor:
-        """Of x (R,…) the sum over the ranks, and of that this rank's part."""
+        """Returns the sum over the ranks of x (R,…), and of that this rank's part."""
         own = torch.empty_like(x[0]).contiguous()
         if own.numel():
             dist.reduce_scatter(own, list(x.contiguous()), group=self.group)
@@ -88,7 +88,7 @@ class Ranks:
         return x
 
     def exchange(self, sent: list[Tensor], like: list[Tensor]) -> list[Tensor]:
-        """What each rank has sent here, of `sent`, one for each; `like`: empty tensors of the shapes to come."""
+        """Returns what each rank has sent here, of `sent`, one for each; `like`: empty tensors of those shapes."""
         steps = []
         for peer in range(self.size):
             for step, x in ((dist.irecv, like[peer]), (dist.isend, sent[peer].contiguous())):
@@ -113,7 +113,7 @@ class Piece:
 
     @property
     def first(self) -> int:
-        """How many tokens come before those of this rank."""
+        """The number of tokens before those of this rank."""
         return sum(self.lengths[: self.ranks.rank])
 
     @property
@@ -134,7 +134,7 @@ class Piece:
         return _Fetched.apply(x, self, wanted)  # pyright: ignore[reportReturnType]
 
     def shares(self, wanted: Callable[[int, int], list[range]], source: int, target: int) -> list[tuple[slice, slice]]:
-        """What the target wants of the source: where it lies in the source's piece, and where in what is fetched."""
+        """Returns what the target wants of the source: where it lies in the source's piece, and in what is fetched."""
         lo, first = sum(self.lengths[:source]), sum(self.lengths[:target])
         spans, at = [], 0
         for span in wanted(first, self.lengths[target]):

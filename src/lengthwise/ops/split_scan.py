@@ -118,7 +118,7 @@ class _Split(torch.autograd.Function):
         first, last = ranks.rank == 0, ranks.rank == ranks.size - 1
 
         def gradients(added: Tensor, needs: list[bool]) -> tuple[Tensor | None, ...]:
-            """Where the last state gets this much besides what its token's output gets."""
+            """Returns the gradients where the last state gets this much besides what its token's output gets."""
             if T == 0:
                 return added, *(None if x is None else torch.zeros_like(x) for x in inputs)
             whole = g.clone()

@@ -99,7 +99,7 @@ class MachineAlgebra:
         return (self.stated.opens if begins else self.stated.live)(maps, self.chunk)
 
     def _tuples_of(self, count: int) -> int:
-        """How many tuples a node may read."""
+        """Returns how many tuples a node may read."""
         return sum(count**size for size in range(1, self.chunk + 1))
 
     def _word_map(self, word: tuple[int, ...]) -> np.ndarray:

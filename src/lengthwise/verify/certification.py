@@ -67,7 +67,7 @@ def certify(
     kept: KeptShare | None = None,
     watch: Watcher | None = None,
 ) -> Verdict:
-    """Whether the model is right on every word of every length.
+    """Returns whether the model is right on every word of every length: proved, refuted or unknown.
 
     `machine_or_task` says what is right; None: the task of the run. `budget`: seconds after which it gives up.
     `made`: how the model came about, which a certificate states; None: "learned" for a run, else "given". `kept`: what
@@ -192,7 +192,7 @@ def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = Fa
 
 
 def own_claim(subject: Subject, seconds: float) -> Claim:
-    """What the model itself says after every word: the machine that is extracted from it, and no label of the claim."""
+    """Returns what the model says after each word: the machine that is extracted from it, and no label of the claim."""
     S, answers = subject.claim.machine.num_symbols, np.zeros_like(subject.claim.answers[:1])
     mute = Claim(Semiautomaton([[0] * S], symbols=subject.claim.machine.symbols), answers, np.ones(1, dtype=bool))
     method = "states" if no_recurrence(subject.inner) is None else "learned"
@@ -216,7 +216,7 @@ def _keep_taught(model: LengthwiseForCausalLM, folder: Path, subject: Subject, o
 
 
 def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict:
-    """What one method proves, once the checker has accepted its certificate; or a wrong word that it met."""
+    """Returns what one method proves, once the checker has accepted its certificate; or a wrong word that it met."""
     assert subject.inner is not None
     try:
         with evaluating(subject.inner):
@@ -245,7 +245,7 @@ def accepted(subject: Subject, proof: dict[str, Any]) -> Proved | Unknown:
 
 
 def unknown(reading: Search, shortcomings: list[Unknown]) -> Unknown:
-    """What was read, and of each method why it proves nothing."""
+    """Returns what was read, and of each method why it proves nothing."""
     short = [each.by_how_much for each in shortcomings if each.by_how_much is not None]
     why = "; ".join([str(reading), *(each.why for each in shortcomings)])
     return Unknown(why, min(short, default=None), reading.to_json())

@@ -38,12 +38,12 @@ class Claim:
 
     @property
     def several(self) -> bool:
-        """Whether a model names any number of outputs at once, those whose logit is above 0."""
+        """True if a model names any number of outputs at once, those whose logit is above 0."""
         return self.answers.ndim == 2
 
     @property
     def outputs(self) -> int:
-        """How many logits a model of this claim has, at least."""
+        """Returns how many logits a model of this claim has, at least."""
         return self.answers.shape[1] if self.several else int(self.answers.max()) + 1
 
     @property

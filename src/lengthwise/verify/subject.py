@@ -22,7 +22,7 @@ LENGTHS = tuple(range(1, 41))
 
 
 class KeptShare(NamedTuple):
-    """What a network that was taught its machine's algebra kept of what training on strings had given it.
+    """The share that a network which was taught its machine's algebra kept of what training had given it.
 
     >>> str(KeptShare(6, 8, "codes", 0.99))
     '6 of its own 8 codes'
@@ -68,7 +68,7 @@ def own_model(model: nn.Module) -> LengthwiseForCausalLM | None:
 
 
 def altered(model: LengthwiseForCausalLM) -> bool:
-    """Whether anything but its config and weights decides what it says: hooks, other modules, methods put into it."""
+    """True if anything but its config and weights decides what it says: hooks, other modules, methods put into it."""
     if torch.nn.modules.module._has_any_global_hook():
         return True
     config: Any = model.config
@@ -88,7 +88,7 @@ def altered(model: LengthwiseForCausalLM) -> bool:
 
 
 def _changed(module: nn.Module) -> bool:
-    """Whether hooks, or methods put into it, see or change what passes it."""
+    """True if hooks, or methods put into it, see or change what passes it."""
     methods = (name for name, value in vars(module).items() if callable(value) and name != "_compiled_call_impl")
     return bool(
         any(hasattr(type(module), name) for name in methods) or module._forward_hooks or module._forward_pre_hooks
@@ -96,7 +96,7 @@ def _changed(module: nn.Module) -> bool:
 
 
 def _told(module: nn.Module) -> dict[str, Any]:
-    """What it was made with beside its weights, such as a norm's epsilon or an activation."""
+    """Returns what it was made with beside its weights, such as a norm's epsilon or an activation."""
     content = {name: value for name, value in vars(module).items() if name not in UNTOLD and not name.startswith("_")}
     content = {name: value for name, value in content.items() if not isinstance(value, torch.Tensor)}
     return {name: (x.func, x.args, x.keywords) if isinstance(x, partial) else x for name, x in content.items()}

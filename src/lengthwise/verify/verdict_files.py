@@ -65,7 +65,7 @@ def keep(run: Any, verdict: Verdict, claim: dict[str, Any], checkpoint: str = "l
 
 
 def recorded_verdict(run: Any) -> RecordedVerdict | None:
-    """What was found of a run; None where nothing was, or of other weights, or where the file cannot be read.
+    """Returns what is on record of a run; None where nothing is, or of other weights, or where it cannot be read.
 
     A proof is shown only where the checker accepts its certificate, of the run's model and the weights that lie in its
     directory now.
@@ -118,7 +118,7 @@ def _right(run: Any) -> Any:
 
 
 def _read_again(run: Any, refuted: Refuted, which: str, weights: Path) -> tuple[Verdict, bool]:
-    """What a word that was kept says of the run's model now, and whether it was read."""
+    """Returns what a word that was kept says of the run's model now, and whether it was read."""
     if len(refuted.word) > READ:
         return refuted, False
     try:
@@ -132,7 +132,7 @@ def _read_again(run: Any, refuted: Refuted, which: str, weights: Path) -> tuple[
 
 @lru_cache(maxsize=64)
 def _wrong(folder: Path, which: str, written: int, word: tuple[int, ...]) -> Refuted | None:
-    """What is wrong after a word; remembered while the weights stay as they were `written`."""
+    """Returns what is wrong after a word; remembered while the weights stay as they were `written`."""
     from ..lab import load, load_model, load_task
     from .claim import claim_of
     from .falsification.reading import Reader
@@ -154,7 +154,7 @@ def _is_quick(certificate: dict[str, Any]) -> bool:
 
 
 def _accepted(run: Any, certificate: str, weights: Path) -> bool:
-    """Whether the checker accepts a proof of these weights, and the run's model has the config that it is about."""
+    """True if the checker accepts a proof of these weights, and the run's model has the config that it is about."""
     return _passes(certificate, weights, weights.stat().st_mtime_ns) and config_is(
         run, json.loads(certificate)["model"]["config"]
     )
@@ -171,7 +171,7 @@ def _passes(certificate: str, weights: Path, written: int) -> bool:
 
 
 def config_is(run: Any, config: dict[str, Any]) -> bool:
-    """Whether a run's model, as its record builds it, has this config; False where that cannot be known.
+    """True if a run's model, as its record builds it, has this config; False where that cannot be known.
 
     The sizes of vocabulary and answers are the config's own: the weights say them, and so the task is not needed.
     """
@@ -248,6 +248,6 @@ def extract_for_page(run: Any, model: Any, claim: Any, seconds: float, checkpoin
 
 
 def _digest(run: Any, checkpoint: str) -> str | None:
-    """Of the weights, as the run's record has it; where no step was better than the last, the best are the last."""
+    """Returns that of the weights, by the run's record; where no step was better than the last, of the last."""
     files = run.result.get("files", {})
     return files.get(WEIGHTS[checkpoint]) or files.get(WEIGHTS["last"])

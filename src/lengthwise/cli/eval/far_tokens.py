@@ -22,7 +22,7 @@ HOW = ("scoring", "choices", "budget")
 
 @dataclass(frozen=True)
 class PromptOptions:
-    """How many prompts there are, and whether perplexity is measured beside them."""
+    """Options of prompts: how many there are, and whether perplexity is measured beside them."""
 
     samples: Annotated[int, at_least(1), "How many prompts of each kind are made."] = 10
     beside: Annotated[bool, "Perplexity at the same lengths, too.", Typed(flag="--with-perplexity")] = False

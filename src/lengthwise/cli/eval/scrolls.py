@@ -64,7 +64,7 @@ def scrolls(
     missing: list[str] = []
 
     def keep(name: str, answered: Answered) -> None:
-        """What hours have answered is in the file before the next task begins."""
+        """Writes what hours have answered into the file before the next task begins."""
         if submission:
             missing[:] = write_submission(submission, {name: answered.answers})
 

@@ -26,7 +26,7 @@ Model = Annotated[
 
 @dataclass(frozen=True)
 class Loaded(Loading):
-    """How the model is loaded."""
+    """Options of loading a model."""
 
     which: Checkpoint = "last"
     conversions: Annotated[Sequence[Any], LINES["conversions"].line, Typed("NAME", flag="--convert")] = ()
@@ -62,7 +62,7 @@ class OnText(Loaded):
 
 @dataclass(frozen=True)
 class Windows:
-    """How perplexity reads a text."""
+    """Options of reading a text for its perplexity."""
 
     way: HowMeasured = "windows"
     tokens: Annotated[

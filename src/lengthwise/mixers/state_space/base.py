@@ -231,5 +231,5 @@ def as_complex(parameter: Tensor, kind: torch.dtype) -> Tensor:
 
 
 def complex_normal(*shape: int) -> Tensor:
-    """Of unit variance."""
+    """Draws complex numbers of unit variance."""
     return torch.randn(*shape, dtype=torch.complex64)

@@ -126,7 +126,7 @@ def _gradient_shapes(g, A, start, start_row, index, states, products, kernel, ne
 
 
 def _folded(function, info, in_dims, arguments):
-    """What `function` gives for each of the N stacked inputs; each has all to itself."""
+    """Returns what `function` gives for each of the N stacked inputs; each has all to itself."""
     N = info.batch_size
     names = inspect.signature(function.forward).parameters
     inputs, dims = dict(zip(names, arguments, strict=True)), dict(zip(names, in_dims, strict=True))

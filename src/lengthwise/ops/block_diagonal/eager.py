@@ -62,13 +62,13 @@ class Steps:
         self.bags = plain and self.N >= BAGS and A.numel() < 2**31
 
     def forward(self) -> tuple[Add, Iterator[Any]]:
-        """How A_t y is added, and the transitions of every step."""
+        """Returns how A_t y is added, and the transitions of every step."""
         if self.bags and self.tokens is not None:
             return _add_sums, self._rows(self.A.mT.contiguous(), back=False)
         return Tensor.baddbmm_, self.blocks()
 
     def adjoint(self) -> tuple[Add, Iterator[Any]]:
-        """How A_t^T y is added, and the transitions of every step, the last step first."""
+        """Returns how A_t^T y is added, and the transitions of every step, the last step first."""
         if self.bags:
             return _add_sums, self._rows(self.A, back=True)
         return Tensor.baddbmm_, (A_t.mT for A_t in self.blocks(back=True))
@@ -178,7 +178,7 @@ def backward(steps: Steps, g: Tensor, begins: Begins) -> Tensor:
 
 
 def gradient_before(steps: Steps, g: Tensor, begins: Begins) -> Tensor:
-    """What `backward` returns, with g left as it is."""
+    """Returns what `backward` returns, with g left as it is."""
     add, transitions = steps.adjoint()
     lam = g[-1]
     for t, M in zip(reversed(range(len(g))), transitions, strict=True):

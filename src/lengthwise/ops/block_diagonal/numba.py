@@ -38,13 +38,13 @@ SUMS = 2**18
 
 
 def worthwhile(call: ScanCall) -> bool:
-    """Whether there is enough to do, in a stack for all of its members together."""
+    """True if there is enough to do, in a stack for all of its members together."""
     (B, T), (h, b) = call.batch, call.start.shape[-2:]
     return B * T * h * b * stack_size(call.A, call.v, call.start) >= LEAST
 
 
 def supports(call: ScanCall) -> str | None:
-    """Why the loops cannot take this call, if they cannot."""
+    """Returns why the loops cannot take this call, if they cannot."""
     A = call.A
     # While a graph is made nothing is imported: whether it is there must do.
     if not (INSTALLED if torch.compiler.is_compiling() else _importable()):

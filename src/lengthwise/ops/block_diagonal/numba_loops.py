@@ -24,7 +24,7 @@ class Loops(NamedTuple):
 
 
 def _place(_, like, size):
-    """So many numbers of this type on the stack: registers, once the loops over them are unrolled."""
+    """Returns room for so many numbers of this type on the stack: registers, once the loops over them are unrolled."""
 
     def code(context, builder, *_):
         return cgutils.alloca_once(builder, context.get_value_type(like.dtype), size=max(1, size.literal_value))

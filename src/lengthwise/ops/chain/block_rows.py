@@ -40,7 +40,7 @@ from .triangular import Constants, own_logits, solve
 
 
 def fused(q: Tensor, z: Tensor) -> bool:
-    """Whether the fused kernel of the CPU takes these."""
+    """True if the fused kernel of the CPU takes these."""
     return q.device.type == "cpu" and q.shape[-1] == z.shape[-1]
 
 
@@ -95,7 +95,7 @@ def blocks(T: int, S: int, size: int, sequences: Tensor | None) -> list[RowBlock
 def logit_bias(
     like: Tensor, bias: Tensor | None, sequences: Tensor | None, rows: slice, own: slice, keys: slice
 ) -> Tensor | None:
-    """What is added to the logits between these rows and keys."""
+    """Returns what is added to the logits between these rows and keys."""
     added = None
     if bias is not None:
         added = bias if bias.shape[-2] == 1 else bias[..., rows, :]

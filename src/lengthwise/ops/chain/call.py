@@ -112,5 +112,5 @@ def _check_gamma(gamma, heads: int) -> None:
 
 
 def _spreads(shape, wanted: tuple[int, ...]) -> bool:
-    """Whether this shape broadcasts to the one wanted."""
+    """True if this shape broadcasts to the one wanted."""
     return len(shape) <= 4 and all(n in (1, m) for n, m in zip(reversed(shape), reversed(wanted), strict=False))

@@ -141,7 +141,7 @@ _with_gradients = with_adjoint(
 
 
 def supports(call: KeyBiasedCall) -> str | None:
-    """Why this kernel cannot take the call, if it cannot."""
+    """Returns why this kernel cannot take the call, if it cannot."""
     if call.q.device.type != "cpu":
         return f"q is on {call.q.device.type}, and it is the CPU's fused attention that says its logsumexp"
     if call.dropout:

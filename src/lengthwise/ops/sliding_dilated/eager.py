@@ -70,7 +70,7 @@ def by_banded_blocks(call: DilatedCall) -> Tensor:
 
 
 def block_size(C: int, n: int, stride: int) -> int:
-    """How many of n queries to a block: half a chunk. Fewer make small products, more make windows with much waste."""
+    """Returns how many of n queries make a block: half a chunk. Fewer make small products, more make much waste."""
     return min(n, max(1, max(8, C // 2) // stride))
 
 

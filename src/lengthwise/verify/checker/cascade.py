@@ -43,7 +43,7 @@ PROOF = {"bound": exactly("joint"), "entries": LIST, "states": LIST, "pairs": LI
 
 
 def check_cascade(network: Cascade, claim: StatedClaim, proof: Any) -> tuple[int, float]:
-    """How many conditions were checked, and the least of all gaps and margins."""
+    """Returns how many conditions were checked, and the least of all gaps and margins."""
     claim.fits(network.symbols, network.outputs)
     states, pairs = _listed(network, claim, proof)
     rows = [{row.tobytes(): i for i, row in enumerate(each)} for each in states]
@@ -95,7 +95,7 @@ def _answers(network: Cascade, claim: StatedClaim, driver: Array, q: Array, stat
 
 
 def _listed(network: Cascade, claim: StatedClaim, proof: Any) -> tuple[list[Array], Array]:
-    """Of each layer its states (·,n), places of its entries; and the tuples (N,1+L)."""
+    """Returns of each layer its states (·,n), places of its entries; and the tuples (N,1+L)."""
     fields("the proof", proof, PROOF, {"gap": real()})
     own = [[[int(i), int(j)] for i, j in zip(*layer.entries, strict=True)] for layer in network.layers]
     if not same(proof["entries"], own):
@@ -191,7 +191,7 @@ class Automata:
         return M.argmax(2), np.where(plain, 1.0, -np.inf)
 
     def read(self, places: Array) -> Interval:
-        """What the layer gives in states (U,n)."""
+        """Returns what the layer gives in states (U,n)."""
         n = self.blocks * self.width
         total, size, met = np.zeros((3, len(places), n))
         at = (np.arange(len(places))[:, None], self.entries[0] * self.width + places)
@@ -212,7 +212,7 @@ class Cascade(Network):
         self.weights.done()
 
     def before(self, layer: int, cases: Array, states: list[Array]) -> Interval:
-        """What a layer is given in these cases (U,1+…): the symbol, and of each layer before it the state."""
+        """Returns what a layer is given in these cases (U,1+…): the symbol, and of each layer before it the state."""
         x = self.leaves[cases[:, 0]]
         for k, automata in enumerate(self.layers[:layer]):
             y = automata.read(states[k][cases[:, 1 + k]])

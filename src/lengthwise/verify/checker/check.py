@@ -59,7 +59,7 @@ FIELDS = {
 
 @dataclass(frozen=True)
 class Report:
-    """What was checked."""
+    """The result of a check that went through."""
 
     kind: str
     inference: str
@@ -122,7 +122,7 @@ def seal(certificate: dict[str, Any]) -> str:
 
 
 def in_words(certificate: dict[str, Any]) -> str:
-    """What a certificate says of itself, the claim and how the weights came about, from its fields."""
+    """Returns what a certificate says of itself, the claim and how the weights came about, from its fields."""
     made = f"It was {MADE[certificate['made']]}{kept_in_words(certificate)}"
     return f"{_proved_in_words(certificate)}. {made}; {KINDS.get(certificate['kind'], 'for no known reason')}."
 
@@ -140,12 +140,12 @@ def _proved_in_words(certificate: dict[str, Any]) -> str:
 
 
 def made_in_words(certificate: dict[str, Any]) -> str:
-    """How the weights came about, as the certificate's own statement: nobody can check it."""
+    """Returns how the weights came about, as the certificate's own statement: nobody can check it."""
     return f"made: {certificate['made']}{kept_in_words(certificate)}, says the certificate"
 
 
 def kept_in_words(certificate: dict[str, Any]) -> str:
-    """What a network kept of its own when it was taught, as the rest of a sentence; empty where nothing is said."""
+    """Returns what a network kept of its own when it was taught, as the rest of a sentence, or nothing."""
     if (share := certificate.get("kept")) is None:
         return ""
     return f", keeping {share['own'] or 'none'} of its own {share['all']:,} {share['of']}"
@@ -186,7 +186,7 @@ def _same(config: dict[str, Any], digests: dict[str, str], tensors: Tensors) -> 
 
 
 def is_about(certificate: dict[str, Any], weights: Path) -> bool:
-    """Whether a certificate is whole, and of the weights in this file. Nothing else of it is checked."""
+    """True if a certificate is whole, and of the weights in this file. Nothing else of it is checked."""
     try:
         described, made = certificate["model"], certificate["digest"]
         _same(described["config"], described["weights"], read_safetensors(weights))

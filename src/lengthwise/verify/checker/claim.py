@@ -67,7 +67,7 @@ class StatedClaim:
         return self._heeded[chunk]
 
     def fits(self, symbols: int, outputs: int) -> None:
-        """Whether a model of so many symbols and outputs can be what the claim speaks of."""
+        """Raises unless a model of so many symbols and outputs can be what the claim speaks of."""
         if outputs == 1 and not self.several:
             raise Rejected("the claim is vacuous: a model of one output names it after every word.")
         if symbols < self.symbols:
@@ -100,7 +100,7 @@ class StatedClaim:
 
 
 def difference(a: StatedClaim, b: StatedClaim) -> str | None:
-    """How two claims differ: by their symbols, or by what is asked or right after a word; None if they do not."""
+    """Returns how two claims differ: by their symbols, or by what is asked or right after a word; or None."""
     if a.names != b.names:
         return f"its symbols are {a.names!r:.80}, and not {b.names!r:.80}"
     words: dict[tuple[int, int], tuple[str, ...]] = {(a.start, b.start): ()}

@@ -147,7 +147,7 @@ def plain_json(content: Any, what: str) -> tuple[str, Any]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether both are the same JSON, in which true is not 1, and 1 is not 1.0."""
+    """True if both are the same JSON, in which true is not 1, and 1 is not 1.0."""
     return _plain(a) == _plain(b)
 
 

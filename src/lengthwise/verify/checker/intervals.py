@@ -89,7 +89,7 @@ class Interval:
         return Interval(np.where(same, self.lo, down(self.lo - radius)), np.where(same, self.hi, up(self.hi + radius)))
 
     def meet(self, other: Interval) -> Interval:
-        """What is in both, where both hold the same numbers."""
+        """Returns what is in both, where both hold the same numbers."""
         return Interval(np.maximum(self.lo, other.lo), np.minimum(self.hi, other.hi))
 
     def inside(self, other: Interval) -> Array:
@@ -125,7 +125,7 @@ class Interval:
         return Interval(np.maximum(down(low - LEAST), 0.0), up(np.maximum(a, b) + LEAST))
 
     def reciprocal(self) -> Interval:
-        """Of positive numbers; where 0 is among them the upper bound is infinite."""
+        """Returns 1 / x of positive numbers; where 0 is among them the upper bound is infinite."""
         with np.errstate(divide="ignore"):
             high = np.where(self.lo > 0, up(1 / np.maximum(self.lo, 0)), np.inf)
         return Interval(down(1 / self.hi), high)

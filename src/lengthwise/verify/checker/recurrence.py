@@ -38,7 +38,7 @@ ROUNDS = 200
 
 
 def check_recurrence(network: Recurrence, claim: StatedClaim, proof: Any) -> tuple[int, float]:
-    """How many conditions were checked, and the least margin of the head."""
+    """Returns how many conditions were checked, and the least margin of the head."""
     claim.fits(network.symbols, network.outputs)
     fields("the proof", proof, {"sets": LIST})
     listed = entries(proof["sets"], "the sets", {"state": whole(), "centre": LIST, "radius": LIST})

@@ -71,7 +71,7 @@ BLOCK["expansion"] = whole(1)
 
 
 def check_tree(network: Tree, claim: StatedClaim, kind: str, inference: str, proof: Any) -> tuple[int, float]:
-    """How many conditions were checked, and the least margin."""
+    """Returns how many conditions were checked, and the least margin."""
     if (network.centres is not None) != (inference == "snapped"):
         raise Rejected(
             "a certificate is snapped where the nodes of its model are, and raw where they are not: its inference is "
@@ -343,7 +343,7 @@ class Tree(Network):
         return Point.of(picked.sum(1).widened(noise))
 
     def read(self, x: Point) -> Tap:
-        """What a tap is to the attention. (The pad is read as it is, before any norm.)"""
+        """Returns what a tap is to the attention. (The pad is read as it is, before any norm.)"""
         seen = x if self.post else self.ops.norm(x, *self._norms[0])
         return Tap(x, *(self.ops.linear(seen, *part) for part in self._qkv))
 

@@ -89,7 +89,7 @@ def _reach_the_rest(
 def _different(
     counts: list[Counter[tuple[int, ...]]], groups: int, codes: int, draw: torch.Generator
 ) -> list[list[int]]:
-    """Of each the most frequent that no other, more frequent one has."""
+    """Returns of each the most frequent code that no other, more frequent one has."""
     taken: set[tuple[int, ...]] = set()
     codes_of: dict[int, tuple[int, ...]] = {}
     for element in sorted(range(len(counts)), key=lambda i: -max(counts[i].values())):

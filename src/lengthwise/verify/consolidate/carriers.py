@@ -195,7 +195,7 @@ def _tell(
 
 
 def _held_out(key: np.ndarray, target: np.ndarray, fit: np.ndarray) -> float:
-    """How often the commonest target beside a key, among `fit`, is that of the others. Keys not met tell nothing."""
+    """Returns how often the commonest target beside a key, among `fit`, is that of the others. New keys say nothing."""
     key = np.unique(key, return_inverse=True)[1]
     size = int(target.max()) + 1
     counts = np.bincount(key[fit] * size + target[fit], minlength=(int(key.max()) + 1) * size).reshape(-1, size)
@@ -204,7 +204,7 @@ def _held_out(key: np.ndarray, target: np.ndarray, fit: np.ndarray) -> float:
 
 
 class MoveTable:
-    """Where each place goes, as most words have it that meet the same token and states below."""
+    """The goal of each place, as most words have it that meet the same token and states below."""
 
     def __init__(self, seen: Observed, chosen: list[list[Entry]], layer: int):
         self.layer = layer

@@ -39,7 +39,7 @@ BLOCK = 1 << 13
 
 
 def refusal(model: nn.Module) -> str | None:
-    """Why the closure of this model's nodes cannot be looked at, or None if it can."""
+    """Returns why the closure of this model's nodes cannot be looked at, or None if it can."""
     if why := no_tree_of(model, "discrete"):
         return why
     if getattr(model, "inner", model).pad is None:
@@ -55,7 +55,7 @@ class ClosureNetwork:
         """`codes`: (N,G)"""
 
     def table(self) -> Tensor:
-        """What a node may read: the pad, the leaves, the elements; as `algebra.Conditions` numbers them."""
+        """Returns what a node may read: the pad, the leaves, the elements; as `algebra.Conditions` numbers them."""
         model = self.node.model
         assert model.pad is not None
         return torch.cat([model.pad[None], self.node.leaves(len(model.embedding.weight)), self.vectors(self.codes)])
@@ -81,18 +81,18 @@ class ClosureNetwork:
 
 @dataclass(frozen=True)
 class Looked:
-    """How all conditions were found."""
+    """The gaps of all conditions."""
 
     gap: np.ndarray
     """(M + n,) of every condition, those of the head after those of the nodes: between the right logit and the next."""
 
     @property
     def wrong(self) -> np.ndarray:
-        """Which conditions fail, by their numbers."""
+        """Returns which conditions fail, by their numbers."""
         return self.below(0.0)
 
     def below(self, wide: float) -> np.ndarray:
-        """Which conditions have no gap above this."""
+        """Returns which conditions have no gap above this."""
         return np.flatnonzero(~(self.gap > wide))
 
     @property

@@ -77,7 +77,7 @@ class Made:
 
     @property
     def closed(self) -> bool:
-        """Whether all conditions hold, as far as the model's own numbers say. `certify` says it for sure."""
+        """True if all conditions hold, as far as the model's own numbers say. `certify` says it for sure."""
         return self.looked.closed
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Made:
 
     @property
     def kept(self) -> KeptShare | None:
-        """What is its own of a model that was trained; None where no string was seen."""
+        """The part of a trained model that is its own; None where no string was seen."""
         return None if self.right is None else KeptShare(self.own, self.elements, "codes", round(self.right, 4))
 
     def to_json(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def _full(error: Exception) -> bool:
 
 
 def compiled_before(folder: Path | str, task: Task, *, width: int | None, seed: int) -> bool:
-    """Whether the folder holds, unchanged, what `compile_machine` makes of this task with these options."""
+    """True if the folder holds, unchanged, what `compile_machine` makes of this task with these options."""
     asked = {"width": width, "chunk": 2, "seed": seed}
     return _holds(Path(folder), {"asked": asked, "claim": minimal(claim_of(task)).to_json()})
 
@@ -161,7 +161,7 @@ def saved_before(folder: Path | str, made: dict[str, Any]) -> TokenClassifier | 
 
 
 def _holds(folder: Path, made: dict[str, Any]) -> bool:
-    """Whether the folder holds a whole model that was made like this."""
+    """True if the folder holds a whole model that was made like this."""
     if not (folder / FILE).is_file() or not (folder / WEIGHTS).is_file():
         return False
     there = read_json(folder / FILE)
@@ -170,7 +170,7 @@ def _holds(folder: Path, made: dict[str, Any]) -> bool:
 
 
 def made_of(folder: Path | str) -> str | None:
-    """What the folder of a model says of how it was made; None where it says nothing."""
+    """Returns what the folder of a model says of how it was made; None where it says nothing."""
     file = Path(folder) / FILE
     if not file.is_file():
         return None
@@ -182,7 +182,7 @@ def made_of(folder: Path | str) -> str | None:
 
 
 def kept_of(folder: Path | str) -> KeptShare | None:
-    """What the folder of a model says it kept of its own; None where it says nothing, as those of old."""
+    """Returns what the folder of a model says it kept of its own; None where it says nothing, as those of old."""
     if (made := made_of(folder)) is None or "kept" not in (content := read_json(Path(folder) / FILE)):
         return None
     try:
@@ -298,7 +298,7 @@ def teach_codes(
 
 
 def provable(made: Made, seconds: float) -> bool:
-    """Whether every choice is decided beyond rounding, to the prover and to the checker."""
+    """True if every choice is decided beyond rounding, to the prover and to the checker."""
     proof = prove_codes(made.model, made.claim, seconds)
     if not isinstance(proof, dict):
         return False

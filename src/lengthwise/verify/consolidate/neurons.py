@@ -50,7 +50,7 @@ RATE, STEPS = 3e-3, 5000
 
 @torch.no_grad()
 def own_sets(images: Tensor, owner: Tensor, centres: Tensor) -> int:
-    """Of how many elements most nodes of a trained network (K,D) lie nearer to the set's centre than to any other."""
+    """Returns the number of elements most of whose nodes (K,D) lie nearer to their set's centre than to any other."""
     near = torch.cdist(images.double(), centres.double()).argmin(1) == owner
     share = torch.zeros(len(centres), dtype=torch.float64).scatter_reduce(
         0, owner, near.double(), "mean", include_self=False
@@ -59,7 +59,7 @@ def own_sets(images: Tensor, owner: Tensor, centres: Tensor) -> int:
 
 
 def refusal(model: nn.Module, claim: Claim) -> str | None:
-    """Why the neurons of this model cannot be taught so; None where they can."""
+    """Returns why the neurons of this model cannot be taught so; None where they can."""
     if reason := no_node(model):
         return reason
     node = Node(model)
@@ -113,7 +113,7 @@ def first_nodes(boxes: trees.TreeBoxes) -> Tensor:
 
 
 class Neurons:
-    """What each neuron is to be at each condition, and the weights that descend on it."""
+    """The goal of each neuron at each condition, and the weights that descend on it."""
 
     def __init__(self, boxes: trees.TreeBoxes, start: Tensor):
         self.boxes, self.layer = boxes, boxes.node.layer
@@ -132,7 +132,7 @@ class Neurons:
         self.weights = [p for p in boxes.node.model.parameters() if id(p) not in fixed]
 
     def teach(self, shut: float, open_: float, ends: float) -> str | None:
-        """Why the neurons are not what they are to be, or None if they are."""
+        """Returns why the neurons are not what they are to be, or None if they are."""
         worst = [0.0, 0.0]
 
         def loss(step: int) -> Tensor | None:
@@ -171,7 +171,7 @@ class Neurons:
 
     @torch.no_grad()
     def name(self, own: Tensor) -> None:
-        """What the neurons that are needed add to the node; the others add nothing."""
+        """Writes what the neurons that are needed add to the node; the others add nothing."""
         needed = torch.zeros(own.shape[1], dtype=torch.bool)
         needed[own.argmax(1)] = True
         down = self.layer.down

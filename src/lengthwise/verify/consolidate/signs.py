@@ -176,7 +176,7 @@ class Signs:
         return torch.stack(arguments), torch.stack(gates) if gates else x.new_zeros(0), head
 
     def teach(self, threshold: float, ends: float) -> str | None:
-        """Why not all leads are there, or None if they are."""
+        """Returns why not all leads are there, or None if they are."""
         weights = [p for p in self.model.parameters() if p.requires_grad]
         wanted = threshold + 0.5
         short = least = torch.empty(0)

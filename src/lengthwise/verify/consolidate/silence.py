@@ -218,7 +218,7 @@ def _violation(inner: Any, cascade: CarrierCascade, claim: Claim, g: torch.Gener
 
 
 def _before(inner: Any, cascade: CarrierCascade, layer: int, driver: np.ndarray) -> Tensor:
-    """What the layer is given (N,D)."""
+    """Returns what the layer is given (N,D)."""
     x = inner.embedding(torch.from_numpy(driver[:, 0]))
     for l, own in enumerate(inner.depth.layers[:layer]):
         initial = own.mixer.initial

@@ -96,7 +96,7 @@ def extract(
 
 
 def _nothing_asked(inner: nn.Module) -> Claim:
-    """Of a model alone: every word counts, and nothing is right."""
+    """Returns the claim of a model alone: every word counts, and nothing is right."""
     vocabulary = getattr(getattr(inner, "config", None), "vocab_size", None)
     if vocabulary is None:
         raise Error("extract: this model does not say how many tokens it reads. Pass machine=.")

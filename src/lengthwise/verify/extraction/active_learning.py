@@ -119,7 +119,7 @@ def learn(reader: Reader, sample: Sample, model: nn.Module) -> Extracted:
 
 
 def _moore(learned: Any, answers: dict[str, Answer | None], claim: Claim) -> Moore:
-    """Of a machine that answers on its transitions, that which answers in its states: (state, answer on the way)."""
+    """Returns the machine that answers in its states (state, answer on the way), of one that answers on transitions."""
     number: dict[tuple[Any, str | None], int] = {(learned.initial_state.state_id, None): 0}
     states, delta = [learned.initial_state], []
     outputs: list[Answer | None] = [None]

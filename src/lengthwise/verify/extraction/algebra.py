@@ -70,7 +70,7 @@ class Algebra:
         return np.where(inputs[:, 0] < 0, -1, inputs[:, 0] - S)
 
     def answers(self, tokens: Any) -> list[Answer | None]:
-        """What is said after each of the words (B,T); None where one needs what is not in the table."""
+        """Returns what is said after each of the words (B,T); None where one needs what is not in the table."""
         return [None if e < 0 else self.said[e] for e in self.elements_of(tokens).tolist()]
 
     def _look_up(self, inputs: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ def right_answer(claim: Claim, state: int) -> Answer:
 
 
 def read(logits: Tensor, several: bool) -> tuple[list[Answer], list[float]]:
-    """What logits (M,E) say, and by how much: the lead over the next, or the least distance from 0."""
+    """Returns what logits (M,E) say, and by how much: the lead over the next, or the least distance from 0."""
     logits = logits.detach().double().cpu()
     if several:
         answers: list[Answer] = [tuple(torch.nonzero(row > 0)[:, 0].tolist()) for row in logits]
@@ -55,7 +55,7 @@ def read(logits: Tensor, several: bool) -> tuple[list[Answer], list[float]]:
 
 
 def said_by(reader: Reader, tokens: Tensor) -> list[Answer]:
-    """What a model says after each of the words (B,T)."""
+    """Returns what a model says after each of the words (B,T)."""
     logits = [reader.logits(part.to(reader.device)) for part in tokens.split(AT_ONCE)]
     return read(torch.cat(logits), reader.claim.several)[0]
 

@@ -64,7 +64,7 @@ class Extracted:
 
     @property
     def equal(self) -> bool | None:
-        """Whether it says what the machine says after every word of every length; None where nothing was compared."""
+        """True if it says what the machine says after every word of every length; None where nothing was compared."""
         return None if self.claim is None else self.difference is None
 
     @cached_property

@@ -29,7 +29,7 @@ class Moore:
         return self.machine.num_states
 
     def answers(self, tokens: Any) -> list[Answer | None]:
-        """What is said after each of the words (B,T)."""
+        """Returns what is said after each of the words (B,T)."""
         return [self.said[q] for q in self.machine.run(tokens)[:, -1].tolist()]
 
     def smallest(self) -> Moore:

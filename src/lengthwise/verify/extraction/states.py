@@ -35,7 +35,7 @@ SHORT = 8
 
 
 def no_recurrence(model: object) -> str | None:
-    """Why a model is no recurrence over states of one size; None where it is."""
+    """Returns why a model is no recurrence over states of one size; None where it is."""
     if not isinstance(model, LengthwiseForCausalLM) or not isinstance(model.depth, Fixed):
         return "it has no fixed stack of layers"
     if model.uncached:

@@ -42,7 +42,7 @@ CLIMBED = 4096
 
 
 class Stage(NamedTuple):
-    """What the search is at, for those who watch it."""
+    """The stage of the search, for those who watch it."""
 
     doing: str
     share: float

@@ -39,7 +39,7 @@ STRIDE = 1024
 
 
 class Said(NamedTuple):
-    """Of the words that were read, in their order: those beyond the time or the model's reach are missing."""
+    """The answers to the words that were read, in order: those beyond the time or the model's reach are missing."""
 
     margins: np.ndarray
     """(B,); 0 where a logit is not finite."""
@@ -70,7 +70,7 @@ class Reader:
         self.looking.__exit__(*error)
 
     def warm_up(self) -> None:
-        """What a model does once, such as to compile its loops, takes no time of the search."""
+        """Reads once, so that what a model does but once, such as to compile its loops, takes no time of the search."""
         for rows, length in ((1, 1), (2, 2), (2, 64), (2, 64)):
             try:
                 began = time.monotonic()
@@ -119,11 +119,11 @@ class Reader:
         return float(pace * (length / near) ** np.clip(growth, 1, 2))
 
     def in_a_second(self, length: int) -> int:
-        """How many words of this length take about a second."""
+        """Returns how many words of this length take about a second."""
         return int(max(1.0, min(1.0 / max(self.expected(length), 1e-9), 1e9)))
 
     def alone(self, word: np.ndarray) -> Refuted | None:
-        """What the model says after this one word, read by itself with no work shared, if it is wrong."""
+        """Returns what the model says after this one word, read by itself with no work shared, if it is wrong."""
         tokens = tuple(int(s) for s in word)
         right = self.claim.right(tokens)
         if right is None:
@@ -190,7 +190,7 @@ def classifier_of(model: nn.Module) -> nn.Module:
 
 
 def carries_state(classifier: nn.Module) -> bool:
-    """Whether it is a recurrence, whose state after some tokens is all that it knows of them."""
+    """True if it is a recurrence, whose state after some tokens is all that it knows of them."""
     inner = own_model(classifier)
     if inner is None or not isinstance(inner.depth, Fixed):
         return False
@@ -237,5 +237,5 @@ def end_states(machine: Semiautomaton, words: np.ndarray) -> np.ndarray:
 
 
 def too_long(error: Exception) -> bool:
-    """Whether a model has refused a word for its length alone."""
+    """True if a model has refused a word for its length alone."""
     return isinstance(error, (LengthError, OutOfMemory)) or ran_out(error)

@@ -25,7 +25,7 @@ LONGEST = 1_000_000
 
 @dataclass(frozen=True)
 class Search:
-    """What a search has read. Where it found a wrong word, that is `refuted`."""
+    """The words that a search has read. Where it found a wrong one, that is `refuted`."""
 
     strings: int
     """How many words were read."""

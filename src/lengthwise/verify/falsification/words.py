@@ -52,7 +52,7 @@ class Words:
         return k if k < len(rows) else again + (k - again) % (len(rows) - again)
 
     def possible(self, length: int) -> bool:
-        """Whether any word of this length ends where something is asked."""
+        """True if any word of this length ends where something is asked."""
         return length >= 1 and bool(self.reach[0][self._row(length)][self.machine.start])
 
     def nearest(self, length: int) -> int | None:

@@ -38,7 +38,7 @@ def inner_of(model: object) -> LengthwiseForCausalLM | None:
 
 
 def no_tree(model: object) -> str | None:
-    """Why the answers of a model are not made by such a tree, or None if they are."""
+    """Returns why the answers of a model are not made by such a tree, or None if they are."""
     inner = inner_of(model)
     if inner is None or not isinstance(inner.depth, Adaptive):
         return "it is no RegularGPT: it has no adaptive depth, whose groups would make a tree"

@@ -33,7 +33,7 @@ NEAR = (0.5, 0.1, 0.02)
 
 
 def refusal(model: nn.Module) -> str | None:
-    """Why this model is no recurrence of torch's cells; None where it is."""
+    """Returns why this model is no recurrence of torch's cells; None where it is."""
     inner = inner_of(model)
     if inner is None or not isinstance(inner.depth, Fixed):
         return "the model is none of the recurrent networks rnn, gru and lstm"
