@@ -187,7 +187,7 @@ LINES = {
     "evaluate": 1_730,
     "lab": 5_936,
     "insight": 1_380,
-    "theory": 1_372,
+    "theory": 1_369,
     "verify": 9_648,
     "report": 4_234,
     "recipes": 5_057,

@@ -21,6 +21,7 @@ import pytest
 from hundred_thousand_tokens import HOLDS
 
 from lengthwise import report, tasks, theory
+from lengthwise.lab.collection import networks
 from lengthwise.recipes.proof import scales as proof_scales
 from lengthwise.report.formatting import percent
 from lengthwise.theory.rounding import MARGIN, MOST_STATES, rounding_bounds
@@ -283,6 +284,11 @@ CLAIMS = [
         README,
         "**RegularGPT is proved right at every length**, as training left it, and so is an LSTM trained *steady*",
         holds=lambda: {("regular-gpt", "proved"), ("lstm", "proved"), ("rnn", "proved")} == steady_verdicts(),
+    ),
+    Claim(
+        README,
+        "copies out one of {} small networks, {} of them proved and {} refuted.",
+        lambda: [len(networks()), *(verdicts_in_the_zoo().count(verdict) for verdict in ("proved", "refuted"))],
     ),
     Claim(README, "tested on {} strings of each length", lambda: [result("demo-parity")["tasks"][0]["samples"]]),
     Claim(
@@ -592,6 +598,10 @@ def lstm_wrong_word() -> list[int]:
 def numba_gains() -> list[float]:
     """How many times faster than torch's operations the compiled loops are, by size and number of threads."""
     return [float(line[8]) / float(line[2]) for table in bench("block_scan") for line in table]
+
+
+def verdicts_in_the_zoo() -> list[str]:
+    return [about["verdict"] for about in networks().values()]
 
 
 def toy(model: str, tokens: int = 64) -> dict[str, Any]:
