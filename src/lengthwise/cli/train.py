@@ -106,11 +106,11 @@ def train(context: typer.Context, *, texts: Texts, running: Running) -> None:
         else:
             if study["conversions"]:
                 raise Error("--convert is for --from MODEL. A model from scratch takes its options behind its name.")
+            asked = {name: study[name] for name in ("seeds", "tokenizer", "vocabulary", *how)}
             experiments = lab.plan_language_models(
                 study["corpus"],
                 study["models"],
-                **{name: study[name] for name in ("seeds", "tokenizer", "vocabulary", *how)}
-                | {"train_length": study["train_length"] or 128},
+                **{**asked, "train_length": study["train_length"] or 128},
                 store=running.out / "text",
                 unused=tell_unused,
                 warn=lambda text: console.remark(f"note: {text}"),
