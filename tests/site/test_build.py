@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from lengthwise.lab.collection import networks
-from lengthwise.verify.checker import cascade, claimed, tree, weights
+from lengthwise.verify.checker import cascade, claim, tree, weights
 from lengthwise.verify.checker.check import FIELDS, FORMAT, KEPT, KINDS, MADE
 
 from ..report.test_html_page import browser
@@ -83,7 +83,7 @@ def keys(given: Any) -> Iterator[str]:
 
 def test_every_field_of_a_certificate_is_described():
     page = (ROOT / "site" / "certificate.md").read_text(encoding="utf-8")
-    names = {*FIELDS, *KEPT, *KINDS, *MADE, *claimed.FIELDS, *cascade.PROOF, *weights.CONFIG}
+    names = {*FIELDS, *KEPT, *KINDS, *MADE, *claim.FIELDS, *cascade.PROOF, *weights.CONFIG}
     names |= {"kept", *tree.BOX, *tree.PLACES}
     for file in (ROOT / "zoo").glob("*/certificate.json"):
         certificate = json.loads(file.read_text(encoding="utf-8"))
