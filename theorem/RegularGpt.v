@@ -9,7 +9,8 @@
     Before the first symbol stands a learned vector, or nothing. The check is given a code a = (a_g)
       for each of finitely
     many maps of the machine's states, and decides that each tuple of leaves, and each of nodes of these codes, makes a
-    node whose choices are those of the product of their maps, and that the head is right on each. *)
+    node whose choices are those of the product of their maps, and that the head is right on each. Where a machine is
+    not asked after every word, tuples that stand in no word that is asked about are left out. *)
 
 From Coq Require Import Reals ZArith List Bool Lra Lia.
 From Flocq Require Import Core.
@@ -91,6 +92,14 @@ End Network.
 Definition gpt_right_at_every_length (n : gpt) (m : machine) : Prop :=
   forall w l, word m w -> answers_to n w l -> right (answer m (run nat nat (start m) (next m) w)) l.
 
+(** Of a list of what holds of each state: of those beyond its end, true. So of an empty list everything is asked. *)
+Definition said (each : list bool) (s : nat) : bool := nth s each true.
+
+(** The same of words after which the machine is asked. *)
+Definition gpt_right_where_asked (n : gpt) (m : machine) (asked : list bool) : Prop :=
+  forall w l, word m w -> said asked (run nat nat (start m) (next m) w) = true ->
+  answers_to n w l -> right (answer m (run nat nat (start m) (next m) w)) l.
+
 (** * The check *)
 
 (** The ends of a ball; also in units of 2^-q, p <= q; and a ball of what lies between ends k 2^-q. *)
@@ -119,6 +128,8 @@ Section Check.
 Variable p : Z.
 Variable n : gpt.
 Variable m : machine.
+Variables asked heeded : list bool.
+(** Which states are asked about, and from which a multiple of [chunk] symbols may lead to one that is. *)
 Let q := unit_of_weights n.
 
 Definition tap_of (b : list ball) : tap :=
@@ -180,14 +191,29 @@ Definition lands (listed : list (list nat * list nat)) (pad : option tap) (each 
   | Some code => existsb (fun entry => same (fst entry) (product_of (map fst each)) && same (snd entry) code) listed
   end.
 
+(** Whether a node of this map stands in a word that is asked about; of fewer than [chunk], at its beginning. *)
+Definition needed (k : nat) (e : list nat) : bool :=
+  if (k <? chunk n)%nat then said heeded (nth (start m) e 0%nat) else existsb (fun s => said heeded (nth s e 0%nat)) states.
+
+Definition lands_if_needed (listed : list (list nat * list nat)) (pad : option tap) (each : list (list nat * tap))
+  : bool :=
+  if needed (length each) (product_of (map fst each)) then lands listed pad each else true.
+
 Definition closed_under (listed : list (list nat * list nat)) (pad : option tap) (each : list (list nat * tap))
   : bool :=
-  every (fun k => every (lands listed pad) (tuples k each)) (seq 1 (chunk n)).
+  every (fun k => every (lands_if_needed listed pad) (tuples k each)) (seq 1 (chunk n)).
+
+(** Whether no state that is not heeded is asked about, or leads by [chunk] symbols to one that is heeded. *)
+Definition heeds_enough : bool :=
+  forallb (fun s => said heeded s ||
+    (negb (said asked s) && forallb (fun w => negb (said heeded (fold_left (next m) w s)))
+                                    (tuples (chunk n) (seq 0 (symbols m))))) states.
 
 Definition node_bound (code : list nat) : list ball :=
   affine_bound p q (sums n code) (map (fun _ => exactly (2 ^ p)) (picked n code)).
 
 Definition right_on (entry : list nat * list nat) : bool :=
+  negb (said asked (nth (start m) (fst entry) 0%nat)) ||
   ahead (answer m (nth (start m) (fst entry) 0%nat)) (map ends (affine_bound p q (answering n)
     (node_bound (snd entry)))).
 
@@ -198,15 +224,23 @@ Definition gpt_well_formed : bool :=
     && (length (codebook n) + 1 <=? 4000)%nat &&
   (start m <? length (delta m))%nat && forallb (forallb (fun s => s <? length (delta m))%nat) (delta m).
 
-Definition gpt_check (listed : list (list nat * list nat)) : bool :=
-  let pad := match before_the_first n with Some v => Some (tap_of (map rounded_weight v)) | None => None end in
-  let leaves := map (fun s => (acts [s], tap_of (map rounded_weight (nth s (embedded n) [])))) (seq 0 (symbols m)) in
-  let nodes := map (fun entry => (fst entry, tap_of (node_bound (snd entry)))) listed in
-  if gpt_well_formed && every right_on listed
-  then if closed_under listed pad leaves then closed_under listed pad nodes else false
+Definition pad_tap : option tap :=
+  match before_the_first n with Some v => Some (tap_of (map rounded_weight v)) | None => None end.
+Definition leaf_taps : list (list nat * tap) :=
+  map (fun s => (acts [s], tap_of (map rounded_weight (nth s (embedded n) [])))) (seq 0 (symbols m)).
+Definition node_taps (listed : list (list nat * list nat)) : list (list nat * tap) :=
+  map (fun entry => (fst entry, tap_of (node_bound (snd entry)))) listed.
+
+Definition gpt_check_where (listed : list (list nat * list nat)) : bool :=
+  let pad := pad_tap in
+  if gpt_well_formed && heeds_enough && every right_on listed
+  then if closed_under listed pad leaf_taps then closed_under listed pad (node_taps listed) else false
   else false.
 
 End Check.
+
+Definition gpt_check (p : Z) (n : gpt) (m : machine) : list (list nat * list nat) -> bool :=
+  gpt_check_where p n m [] [].
 
 (** * Soundness *)
 
@@ -430,116 +464,148 @@ Qed.
 
 (** * Every word *)
 
-Variable listed : list (list nat * list nat).
-Let pad := match before_the_first n with Some v => Some (tap_of p n (map (rounded_weight p n) v)) | None => None end.
-Let leaves := map (fun s => (acts m [s], tap_of p n (map (rounded_weight p n) (nth s (embedded n) []))))
-  (seq 0 (symbols m)).
-Let nodes := map (fun entry => (fst entry, tap_of p n (node_bound p n (snd entry)))) listed.
-Hypothesis leaves_land : closed_under p n m listed pad leaves = true.
-Hypothesis nodes_land : closed_under p n m listed pad nodes = true.
+Variables asked heeded : list bool.
+Hypothesis enough : heeds_enough n m asked heeded = true.
 
-Definition together (e : list nat) (x : list R) : Prop := exists code, In (e, code) listed /\ node_of n code x.
+(** A state that is not heeded leads to no question by a multiple of [chunk] symbols. *)
+Lemma unheeded_is_unasked k v s :
+  (s < length (delta m))%nat -> said heeded s = false -> length v = (k * chunk n)%nat ->
+  Forall (fun a => (a < symbols m)%nat) v -> said asked (fold_left (next m) v s) = false.
+Proof.
+  pose proof enough as all. unfold heeds_enough in all. rewrite forallb_forall in all.
+  revert v s. induction k as [|k IH]; intros v s Hs none L letters.
+  - destruct v; [|easy]. simpl. specialize (all s ltac:(apply in_seq; lia)). rewrite none in all. simpl in all.
+    apply andb_prop in all as [all _]. now apply negb_true_iff.
+  - rewrite <- (firstn_skipn (chunk n) v), fold_left_app.
+    rewrite <- (firstn_skipn (chunk n) v) in letters. apply Forall_app in letters as [first last].
+    apply IH; auto.
+    + now apply states_stay.
+    + specialize (all s ltac:(apply in_seq; lia)). rewrite none in all. simpl in all. apply andb_prop in all as [_ all].
+      rewrite forallb_forall in all. apply negb_true_iff, all, every_tuple; [rewrite firstn_length; simpl in L; lia|].
+      apply Forall_forall. intros a Ha. rewrite Forall_forall in first. apply in_seq. specialize (first a Ha). lia.
+    + rewrite skipn_length. simpl in L. lia.
+Qed.
+
+Variable listed : list (list nat * list nat).
+Let pad := pad_tap p n.
+Hypothesis leaves_land : closed_under p n m heeded listed pad (leaf_taps p n m) = true.
+Hypothesis nodes_land : closed_under p n m heeded listed pad (node_taps p n listed) = true.
+
+Variable whole : list nat.
+Hypothesis letters : Forall (fun s => (s < symbols m)%nat) whole.
+Hypothesis is_asked : said asked (run nat nat (start m) (next m) whole) = true.
+
+Definition together (w : list nat) (x : list R) : Prop := exists code, In (acts m w, code) listed /\ node_of n code x.
 
 Lemma pad_is_held : pad_holds pad.
 Proof.
-  unfold pad_holds, pad. destruct (before_the_first n); [|exact I]. apply tap_of_holds, rounded_weights_near.
+  unfold pad_holds, pad, pad_tap. destruct (before_the_first n); [|exact I]. apply tap_of_holds, rounded_weights_near.
 Qed.
 
-Lemma lands_together each es xs x :
-  closed_under p n m listed pad each = true -> xs <> [] -> (length xs <= chunk n)%nat ->
-  Forall (fun t => In t each) es -> Forall2 (fun t v => tap_holds (snd t) v) es xs -> made n xs x ->
-  together (product_of m (map fst es)) x.
+(** A part of the word is needed. *)
+Lemma part_is_needed u w v k :
+  Trees.part nat (chunk n) whole u w v -> ((k < chunk n)%nat -> u = []) -> needed n m heeded k (acts m w) = true.
 Proof.
-  intros closed some short known hold one. unfold closed_under in closed.
+  intros [E [c Hc]] beginning. destruct gpt_formed_facts as (_ & _ & _ & _ & _ & _ & Hs & _).
+  pose proof (states_stay u (start m) Hs) as Hu. pose proof (states_stay w _ Hu) as Hw.
+  assert (said heeded (fold_left (next m) w (fold_left (next m) u (start m))) = true) as heard.
+  { destruct (said heeded _) eqn:none; [reflexivity|].
+    rewrite <- E in is_asked, letters. unfold run in is_asked. rewrite !fold_left_app in is_asked.
+    apply Forall_app in letters as [_ rest]. apply Forall_app in rest as [_ rest].
+    rewrite (unheeded_is_unasked c v _ Hw none Hc rest) in is_asked. easy. }
+  unfold needed. destruct (Nat.ltb_spec k (chunk n)) as [few|many].
+  - rewrite acts_nth by exact Hs. now rewrite (beginning few) in heard.
+  - apply existsb_exists. exists (fold_left (next m) u (start m)). split; [apply in_seq; lia|].
+    now rewrite acts_nth.
+Qed.
+
+Lemma lands_together each es u ws xs v x :
+  closed_under p n m heeded listed pad each = true ->
+  Trees.part nat (chunk n) whole u (concat ws) v -> ((length xs < chunk n)%nat -> u = []) ->
+  xs <> [] -> (length xs <= chunk n)%nat ->
+  map fst es = map (acts m) ws -> Forall (fun t => In t each) es -> Forall2 (fun t v => tap_holds (snd t) v) es xs ->
+  made n xs x -> together (concat ws) x.
+Proof.
+  intros closed at_ beginning some short same_ known hold one. unfold closed_under in closed.
   pose proof (same_length _ _ _ hold) as L.
   assert (1 <= length xs)%nat as least by (destruct xs; [easy|simpl; lia]).
   assert (In (length es) (seq 1 (chunk n))) as count by (apply in_seq; lia).
   pose proof (every_one _ _ _ closed count) as these.
   pose proof (every_one _ _ es these (every_tuple _ _ _ eq_refl known)) as lands_. clear closed these.
-  unfold lands in lands_.
+  unfold lands_if_needed in lands_. rewrite same_, product_of_acts, L in lands_.
+  rewrite (part_is_needed u _ v _ at_ beginning) in lands_. unfold lands in lands_.
   destruct (code_of p n pad (map snd (rev es))) as [code|] eqn:E; [|easy].
   apply existsb_exists in lands_ as ([e c] & listed_ & [same_e same_c]%andb_prop). cbn [fst snd] in *.
+  rewrite same_, product_of_acts in same_e.
   apply same_is_equal in same_e, same_c. subst e c. exists code. split; [assumption|].
   apply (code_of_is_made pad (map snd (rev es)) xs); auto using pad_is_held.
   rewrite map_rev. apply reversed. clear -hold. induction hold; simpl; constructor; auto.
 Qed.
 
-(** Words that nodes cover, and the listed nodes of their maps. *)
+(** Parts that nodes cover, and the listed nodes of their maps. *)
 Lemma listed_nodes ws xs :
-  Forall2 (covers nat (list R) (list nat) (acts m) (fun s => (s < symbols m)%nat) together) ws xs ->
-  exists es, map fst es = map (acts m) ws /\ Forall (fun t => In t nodes) es /\ Forall2 (fun t v => tap_holds (snd t)
-    v) es xs.
+  Forall2 together ws xs ->
+  exists es, map fst es = map (acts m) ws /\ Forall (fun t => In t (node_taps p n listed)) es /\
+    Forall2 (fun t v => tap_holds (snd t) v) es xs.
 Proof.
-  induction 1 as [|w x ws xs (_ & _ & code & known & is) _ (es & same_ & all & hold)]; [now exists []|].
+  induction 1 as [|w x ws xs (code & known & is) _ (es & same_ & all & hold)]; [now exists []|].
   exists ((acts m w, tap_of p n (node_bound p n code)) :: es). simpl. rewrite same_. repeat split; constructor; auto.
-  - unfold nodes. apply in_map_iff. exists (acts m w, code). now split.
+  - unfold node_taps. apply in_map_iff. exists (acts m w, code). now split.
   - cbn [snd]. now apply tap_of_holds, node_bound_near.
 Qed.
 
 Lemma leaf_nodes ws xs :
-  Forall2 (is_leaf nat (list R) (leaf n) (fun s => (s < symbols m)%nat)) ws xs ->
-  exists es, map fst es = map (acts m) ws /\ Forall (fun t => In t leaves) es /\
+  Forall (fun s => (s < symbols m)%nat) (concat ws) -> Forall2 (is_leaf nat (list R) (leaf n)) ws xs ->
+  exists es, map fst es = map (acts m) ws /\ Forall (fun t => In t (leaf_taps p n m)) es /\
     Forall2 (fun t v => tap_holds (snd t) v) es xs.
 Proof.
-  induction 1 as [|w x ws xs (s & -> & small & shape) _ (es & same_ & all & hold)]; [now exists []|].
+  intros valid H. revert valid.
+  induction H as [|w x ws xs (s & -> & shape) _ IH]; intros valid; [now exists []|].
+  inversion valid as [|? ? small rest]; subst. destruct (IH rest) as (es & same_ & all & hold).
   unfold leaf in shape. subst x.
   exists ((acts m [s], tap_of p n (map (rounded_weight p n) (nth s (embedded n) []))) :: es). simpl. rewrite same_.
   repeat split; constructor; auto.
-  - unfold leaves. apply in_map_iff. exists s. split; [reflexivity|]. apply in_seq. lia.
+  - unfold leaf_taps. apply in_map_iff. exists s. split; [reflexivity|]. apply in_seq. lia.
   - cbn [snd]. apply tap_of_holds, rounded_weights_near.
 Qed.
 
-Lemma covered below each ws xs x :
-  closed_under p n m listed pad each = true -> xs <> [] -> (length xs <= chunk n)%nat -> Forall2 below ws xs ->
-    made n xs x ->
-  (forall w v, below w v -> w <> [] /\ Forall (fun s => (s < symbols m)%nat) w) ->
-  (exists es, map fst es = map (acts m) ws /\ Forall (fun t => In t each) es /\ Forall2 (fun t v => tap_holds (snd t)
-    v) es xs) ->
-  covers nat (list R) (list nat) (acts m) (fun s => (s < symbols m)%nat) together (concat ws) x.
+Lemma every_answer_is_together x :
+  whole <> [] -> root nat (list R) (chunk n) (leaf n) (made n) whole x -> together whole x.
 Proof.
-  intros closed some short H one letters (es & same_ & all & hold). unfold covers. split; [|split].
-  - destruct H as [|w v ws xs first _]; [easy|]. destruct (letters w v first) as [some_ _]. simpl.
-    intros none. apply app_eq_nil in none as [none _]. easy.
-  - clear -H letters. induction H as [|w v ws xs first _ IH]; simpl; [constructor|]. apply Forall_app. split;
-    [|exact IH].
-    now apply (letters w v).
-  - rewrite <- product_of_acts, <- same_. now apply (lands_together each es xs).
-Qed.
-
-Lemma every_answer_is_together w x :
-  w <> [] -> Forall (fun s => (s < symbols m)%nat) w -> root nat (list R) (chunk n) (leaf n) (made n) w x ->
-  together (acts m w) x.
-Proof.
-  destruct gpt_formed_facts as (_ & _ & Hc & _).
-  apply (every_word nat (list R) (chunk n) Hc (leaf n) (made n) (list nat) (acts m) (fun s => (s < symbols m)%nat)
-    together).
-  - intros ws xs y some short H one. apply (covered _ leaves ws xs y leaves_land some short H one);
-    [|now apply leaf_nodes].
-    intros v z (s & -> & small & _). split; [easy|]. constructor; [exact small|constructor].
-  - intros ws xs y some short H one. apply (covered _ nodes ws xs y nodes_land some short H one);
-    [|now apply listed_nodes].
-    intros v z (? & ? & _). now split.
-Qed.
-
-Hypothesis heads_right : every (right_on p n m) listed = true.
-
-Theorem gpt_right_everywhere : gpt_right_at_every_length n m.
-Proof.
-  intros w l [some letters] (x & Hroot & Hl). destruct (every_answer_is_together w x some letters Hroot)
-    as (code & known & is).
-  destruct gpt_formed_facts as (Hp & Hq & _ & _ & (_ & _ & _ & _ & _ & _ & _ & Sa) & _ & Hs & _).
-  pose proof (every_one _ _ _ heads_right known) as ahead_. unfold right_on in ahead_.
-  cbn [fst snd] in ahead_. rewrite acts_nth in ahead_ by exact Hs.
-  apply (ahead_is_right p _ _ l ahead_), ends_are_within.
-  apply (affine_near p q _ _ x); auto; [lia|]. now apply node_bound_near.
+  destruct gpt_formed_facts as (_ & _ & Hc & _). intros some.
+  apply (every_word nat (list R) (chunk n) Hc (leaf n) (made n) whole together); [| |exact some].
+  - intros u ws xs v y at_ beginning some_ short H one. destruct (leaf_nodes ws xs) as (es & same_ & known & hold); auto.
+    { destruct at_ as [E _]. clear -letters E. rewrite <- E in letters. apply Forall_app in letters as [_ rest].
+      now apply Forall_app in rest as [rest _]. }
+    now apply (lands_together (leaf_taps p n m) es u ws xs v).
+  - intros u ws xs v y at_ beginning some_ short H one. destruct (listed_nodes ws xs H) as (es & same_ & known & hold).
+    now apply (lands_together (node_taps p n listed) es u ws xs v).
 Qed.
 
 End Sound.
 
+Theorem gpt_check_where_is_sound p n m asked heeded listed :
+  gpt_check_where p n m asked heeded listed = true -> gpt_right_where_asked n m asked.
+Proof.
+  unfold gpt_check_where. cbv zeta.
+  intros checked. apply all_three in checked as ([[formed enough]%andb_prop heads_]%andb_prop & leaves_ & nodes_).
+  intros w l [some letters] question (x & Hroot & Hl).
+  destruct (every_answer_is_together p n m formed asked heeded enough listed leaves_ nodes_ w letters question x some
+    Hroot) as (code & known & is).
+  destruct (gpt_formed_facts p n m formed) as (Hp & Hq & _ & _ & (_ & _ & _ & _ & _ & _ & _ & Sa) & _ & Hs & _).
+  pose proof (every_one _ _ _ heads_ known) as ahead_. unfold right_on in ahead_.
+  cbn [fst snd] in ahead_. rewrite acts_nth in ahead_ by exact Hs. unfold run in question.
+  rewrite question in ahead_. simpl in ahead_.
+  apply (ahead_is_right p _ _ l ahead_), ends_are_within.
+  apply (affine_near p (unit_of_weights n) _ _ x); auto; [lia|]. now apply (node_bound_near p n m).
+Qed.
+
+Lemma everything_is_said s : said [] s = true.
+Proof. now destruct s. Qed.
+
 Theorem gpt_check_is_sound p n m listed : gpt_check p n m listed = true -> gpt_right_at_every_length n m.
 Proof.
-  unfold gpt_check. cbv zeta. intros checked. apply all_three in checked as ([formed heads_]%andb_prop & leaves_ & nodes_).
-  exact (gpt_right_everywhere p n m formed listed leaves_ nodes_ heads_).
+  intros checked w l Hw. apply (gpt_check_where_is_sound p n m [] [] listed checked w l Hw), everything_is_said.
 Qed.
 
 (** * Something is allowed *)
@@ -621,12 +687,12 @@ Proof.
 Qed.
 
 (** The claim is not empty: for every word there are logits that the arithmetic allows. *)
-Theorem every_word_has_an_answer p n m listed w :
-  gpt_check p n m listed = true -> w <> [] -> exists l, answers_to n w l.
+Theorem every_word_has_an_answer p n m asked heeded listed w :
+  gpt_check_where p n m asked heeded listed = true -> w <> [] -> exists l, answers_to n w l.
 Proof.
   intros checked some. assert ((2 <= chunk n)%nat /\ Forall (fun group => group <> []) (choices n)) as [Hc Hg].
-  { unfold gpt_check in checked. cbv zeta in checked. apply all_three in checked as [checked _]. apply andb_prop in checked.
-    destruct checked as [formed _]. unfold gpt_well_formed in formed. rewrite !andb_true_iff in formed.
+  { unfold gpt_check_where in checked. cbv zeta in checked. apply all_three in checked as [checked _].
+    apply andb_prop in checked as [checked _]. apply andb_prop in checked as [formed _]. unfold gpt_well_formed in formed. rewrite !andb_true_iff in formed.
     split; [apply Nat.leb_le; tauto|]. assert (forallb (fun group => 1 <=? length group)%nat (choices n) = true)
       as G by tauto.
     rewrite forallb_forall in G. apply Forall_forall. intros group Hin. specialize (G group Hin). intros ->. easy. }

@@ -51,63 +51,104 @@ Proof.
   apply group_length in one. set (c := chunk ^ k) in *. nia.
 Qed.
 
-(** * Induction *)
+(** * Induction
 
-Variable value : Type.
-Variable of_word : list symbol -> value.
-Variable valid : symbol -> Prop.
-Variable together : value -> node -> Prop.
-(** Holds of a value and a node that lies in a listed set of it. *)
+    In the tree of one word, [whole], every node covers a part of it that ends a multiple of [chunk] symbols before its
+    end, and only a node of the beginning may be made of fewer than [chunk]. *)
 
-Definition covers (w : list symbol) (x : node) : Prop := w <> [] /\ Forall valid w /\ together (of_word w) x.
-Definition is_leaf (w : list symbol) (x : node) : Prop := exists s, w = [s] /\ valid s /\ leaf s x.
+Variable whole : list symbol.
+Variable together : list symbol -> node -> Prop.
+(** Holds of a part of the word and a node that lies in a listed set of it. *)
 
-Hypothesis leaves_closed : forall ws xs y,
-  xs <> [] -> length xs <= chunk -> Forall2 is_leaf ws xs -> made xs y -> covers (concat ws) y.
-Hypothesis closed : forall ws xs y,
-  xs <> [] -> length xs <= chunk -> Forall2 covers ws xs -> made xs y -> covers (concat ws) y.
+Definition is_leaf (w : list symbol) (x : node) : Prop := exists s, w = [s] /\ leaf s x.
+Definition part (u w v : list symbol) : Prop := u ++ w ++ v = whole /\ Nat.divide chunk (length v).
 
-Lemma group_covers (below : list symbol -> node -> Prop) xs ys :
-  (forall ws l y, l <> [] -> length l <= chunk -> Forall2 below ws l -> made l y -> covers (concat ws) y) ->
-  group xs ys -> forall ws, Forall2 below ws xs -> exists vs, concat vs = concat ws /\ Forall2 covers vs ys.
+Definition closed_over (below : list symbol -> node -> Prop) : Prop := forall u ws xs v y,
+  part u (concat ws) v -> (length xs < chunk -> u = []) -> xs <> [] -> length xs <= chunk ->
+  Forall2 below ws xs -> made xs y -> together (concat ws) y.
+
+Hypothesis leaves_closed : closed_over is_leaf.
+Hypothesis closed : closed_over together.
+
+(** [chunk] of these that follow others cover a multiple of [chunk] symbols; as they do where each but the first does. *)
+Definition even (ws : list (list symbol)) : Prop := forall us ts rest,
+  us <> [] -> ws = us ++ ts ++ rest -> length ts = chunk -> Nat.divide chunk (length (concat ts)).
+Definition each_even (ws : list (list symbol)) : Prop := Forall (fun w => Nat.divide chunk (length w)) (tl ws).
+
+Lemma each_is_enough ws : each_even ws -> even ws.
 Proof.
-  intros step. induction 1 as [l y some short one|xs ys l y _ IH whole one]; intros ws each.
-  - exists [concat ws]. simpl. rewrite app_nil_r. split; [reflexivity|].
-    constructor; [now apply (step ws l)|constructor].
-  - apply Forall2_app_inv_r in each as (us & vs & first & last & ->). destruct (IH us first) as (ts & same & all).
-    exists (ts ++ [concat vs]). rewrite !concat_app. simpl. rewrite app_nil_r, same. split; [reflexivity|].
-    apply Forall2_app; [assumption|]. constructor; [|constructor]. apply (step vs l); auto; [|lia].
-    intros ->. simpl in whole. lia.
+  intros each us ts rest some -> _. destruct us as [|u us]; [easy|]. unfold each_even in each. simpl in each.
+  apply Forall_app in each as [_ each]. apply Forall_app in each as [each _]. clear -each.
+  induction each as [|t ts one _ IH]; simpl; [apply Nat.divide_0_r|]. rewrite app_length. now apply Nat.divide_add_r.
 Qed.
 
-Lemma groups_cover k xs zs w :
-  groups k xs zs -> 1 <= k -> Forall2 is_leaf (map (fun s => [s]) w) xs ->
-  exists vs, concat vs = w /\ Forall2 covers vs zs.
+Lemma leaves_are_even w : even (map (fun s => [s]) w).
+Proof.
+  intros us ts rest _ E L. assert (Forall (fun t => length t = 1) ts) as one.
+  { assert (Forall (fun t : list symbol => length t = 1) (map (fun s => [s]) w)) as all.
+    { apply Forall_forall. intros t Ht. apply in_map_iff in Ht as (s & <- & _). reflexivity. }
+    rewrite E in all. apply Forall_app in all as [_ all]. now apply Forall_app in all as [all _]. }
+  replace (length (concat ts)) with chunk; [apply Nat.divide_refl|]. rewrite <- L. clear -one.
+  induction one as [|t ts H _ IH]; simpl; [reflexivity|]. rewrite app_length. lia.
+Qed.
+
+Lemma group_covers below xs ys :
+  closed_over below -> group xs ys -> forall ws v, Forall2 below ws xs -> even ws -> part [] (concat ws) v ->
+  exists vs, concat vs = concat ws /\ Forall2 together vs ys /\ each_even vs.
+Proof.
+  intros step. induction 1 as [l y some short one|xs ys l y up IH full one]; intros ws v each even_ at_.
+  - exists [concat ws]. simpl. rewrite app_nil_r. split; [reflexivity|]. split; [|constructor].
+    constructor; [now apply (step [] ws l v)|constructor].
+  - apply Forall2_app_inv_r in each as (us & ts & first & last & ->). rewrite concat_app in at_.
+    destruct (group_length _ _ up) as [[some _] least]. destruct at_ as [E D].
+    assert (length us = length xs) as Lu by (clear -first; induction first; simpl; auto).
+    assert (length ts = length l) as Lt by (clear -last; induction last; simpl; auto).
+    assert (Nat.divide chunk (length (concat ts))) as Dt.
+    { apply (even_ us ts []); [|now rewrite app_nil_r|lia]. intros ->. simpl in Lu. lia. }
+    destruct (IH us (concat ts ++ v) first) as (vs & same & all & evens).
+    { intros a b rest some_ -> L. apply (even_ a b (rest ++ ts)); auto. now rewrite <- !app_assoc. }
+    { split; [simpl in *; now rewrite <- app_assoc in E|]. rewrite app_length. now apply Nat.divide_add_r. }
+    exists (vs ++ [concat ts]). rewrite !concat_app. simpl. rewrite app_nil_r, same. split; [reflexivity|]. split.
+    + apply Forall2_app; [assumption|]. constructor; [|constructor]. apply (step (concat us) ts l v); auto; [|lia| |lia].
+      * split; [simpl in *; now rewrite <- app_assoc in E|assumption].
+      * intros ->. simpl in full. lia.
+    + destruct vs as [|w vs]; [inversion all; subst; simpl in least; lia|]. unfold each_even in *. simpl in *.
+      apply Forall_app. split; [assumption|]. constructor; [assumption|constructor].
+Qed.
+
+Lemma groups_cover k xs zs :
+  groups k xs zs -> 1 <= k -> Forall2 is_leaf (map (fun s => [s]) whole) xs ->
+  exists vs, concat vs = whole /\ Forall2 together vs zs /\ each_even vs.
 Proof.
   intros up some leaves. induction up as [xs|k xs ys zs up IH one]; [lia|].
-  assert (concat (map (fun s : symbol => [s]) w) = w) as whole by (clear; induction w; simpl; congruence).
+  assert (forall ws, concat ws = whole -> part [] (concat ws) []) as all_of_it.
+  { intros ws E. split; [simpl; now rewrite app_nil_r|apply Nat.divide_0_r]. }
+  assert (concat (map (fun s : symbol => [s]) whole) = whole) as same by (clear; induction whole; simpl; congruence).
   destruct k as [|k].
-  - inversion up; subst. destruct (group_covers is_leaf ys zs leaves_closed one _ leaves) as (vs & same & all).
-    exists vs. now rewrite same, whole.
-  - destruct (IH ltac:(lia) leaves) as (us & same & all).
-    destruct (group_covers covers ys zs closed one us all) as (vs & same' & all'). exists vs. now rewrite same', same.
+  - inversion up; subst. destruct (group_covers is_leaf ys zs leaves_closed one _ [] leaves) as (vs & E & all).
+    + apply leaves_are_even.
+    + now apply all_of_it.
+    + exists vs. rewrite E, same. now split.
+  - destruct (IH ltac:(lia) leaves) as (us & E & all & evens).
+    destruct (group_covers together ys zs closed one us [] all) as (vs & E' & all').
+    + now apply each_is_enough.
+    + now apply all_of_it.
+    + exists vs. rewrite E', E. now split.
 Qed.
 
-Theorem every_word w y : w <> [] -> Forall valid w -> root w y -> together (of_word w) y.
+Theorem every_word y : whole <> [] -> root whole y -> together whole y.
 Proof.
-  intros some letters (xs & k & before & leaves & (atleast & enough & _) & up).
-  assert (length xs = length w) as L by (symmetry; clear -leaves; induction leaves; simpl; auto).
-  assert (1 <= length xs) as L1 by (rewrite L; destruct w; [easy|simpl; lia]).
+  intros some (xs & k & before & leaves & (atleast & enough & _) & up).
+  assert (length xs = length whole) as L by (symmetry; clear -leaves; induction leaves; simpl; auto).
+  assert (1 <= length xs) as L1 by (rewrite L; destruct whole; [easy|simpl; lia]).
   destruct (groups_length _ _ _ up L1) as [[few _] _]. rewrite app_length in few. simpl in few.
   assert (before = []) as ->.
   { destruct before; [reflexivity|]. simpl in few. exfalso. set (c := chunk ^ k) in *. nia. }
-  assert (Forall2 is_leaf (map (fun s => [s]) w) xs) as each.
-  { clear -letters leaves. revert letters. induction leaves; intros letters; simpl; constructor; inversion letters;
-    subst.
-    - now exists x.
-    - auto. }
-  destruct (groups_cover _ _ _ w up atleast each) as (vs & same & all). simpl in all.
-  inversion all as [|v ? vs' ? [_ [_ one]] none]; subst. inversion none; subst. simpl. now rewrite app_nil_r.
+  assert (Forall2 is_leaf (map (fun s => [s]) whole) xs) as each.
+  { clear -leaves. induction leaves; simpl; constructor; [now exists x|assumption]. }
+  destruct (groups_cover _ _ _ up atleast each) as (vs & same & all & _). simpl in all.
+  inversion all as [|v ? vs' ? one none]; subst. inversion none; subst. simpl in same.
+  rewrite app_nil_r in same. now rewrite <- same.
 Qed.
 
 (** * Every word has an answer, if every leaf and every node has *)
