@@ -56,11 +56,8 @@ dist: setup ## Wheel and source archive in dist/, the wheel tried in a bare envi
 	$(BIN)/python .ci/smoke.py dist/*.whl
 
 theorem: setup coq ## Coq checks theorems about eleven networks of the zoo, of five kinds: minutes
-	rm -rf build/theorem
-	@for network in zoo/*-rnn zoo/parity-gru zoo/parity-lstm zoo/parity-automaton zoo/parity-regular-gpt-compiled; do \
-		out=build/theorem/$${network#zoo/}; \
-		$(BIN)/lengthwise certify --check $$network/certificate.json --model $$network --theorem $$out \
-		&& $(MAKE) --no-print-directory -C $$out || exit 1; done
+	@theorem/all.sh $(BIN)/lengthwise build/theorem zoo/*-rnn zoo/parity-gru zoo/parity-lstm zoo/parity-automaton \
+		zoo/parity-regular-gpt-compiled
 
 clean: ## Remove caches and builds; .venv and runs stay
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
@@ -73,9 +70,11 @@ browser:
 		{ apt-get install -y -qq chromium || { apt-get update -qq && apt-get install -y -qq chromium; }; } \
 			>/dev/null 2>&1 || echo "No Chromium could be installed; those tests will be skipped."; fi
 
+COQ = coq libcoq-flocq libcoq-interval ocaml-findlib libzarith-ocaml-dev
+
 coq:
-	@if ! command -v coqc >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo "Installing Coq, Flocq and Interval for the theorems"; \
-		{ apt-get install -y -qq coq libcoq-flocq libcoq-interval \
-			|| { apt-get update -qq && apt-get install -y -qq coq libcoq-flocq libcoq-interval; }; } \
+	@if ! { command -v coqc && ocamlfind query zarith; } >/dev/null 2>&1 \
+		&& [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing Coq, Flocq, Interval and zarith for the theorems"; \
+		{ apt-get install -y -qq $(COQ) || { apt-get update -qq && apt-get install -y -qq $(COQ); }; } \
 			>/dev/null 2>&1 || echo "Coq could not be installed; those tests will be skipped."; fi

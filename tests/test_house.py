@@ -188,10 +188,10 @@ LINES = {
     "lab": 5_936,
     "insight": 1_380,
     "theory": 1_369,
-    "verify": 9_648,
+    "verify": 9_771,
     "report": 4_234,
     "recipes": 5_057,
-    "cli": 3_367,
+    "cli": 3_370,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

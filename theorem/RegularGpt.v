@@ -603,10 +603,11 @@ Qed.
 Lemma everything_is_said s : said [] s = true.
 Proof. now destruct s. Qed.
 
+Lemma asked_everywhere n m : gpt_right_where_asked n m [] -> gpt_right_at_every_length n m.
+Proof. intros right_ w l Hw. apply (right_ w l Hw), everything_is_said. Qed.
+
 Theorem gpt_check_is_sound p n m listed : gpt_check p n m listed = true -> gpt_right_at_every_length n m.
-Proof.
-  intros checked w l Hw. apply (gpt_check_where_is_sound p n m [] [] listed checked w l Hw), everything_is_said.
-Qed.
+Proof. intros checked. exact (asked_everywhere n m (gpt_check_where_is_sound p n m [] [] listed checked)). Qed.
 
 (** * Something is allowed *)
 

@@ -128,9 +128,11 @@ let made name size = function
   | Made (other, parts) when other = name && List.length parts = size -> Array.of_list parts
   | _ -> refuse "%s with %d parts was to stand there" name size
 
+(* The fields of a record, which must be these, by name. *)
 let record names = function
   | Made ("{|", fields) ->
-      let one name = function Made (other, [ value ]) when other = name -> value | _ -> refuse "no field %s in its place" name in
-      if List.length fields <> List.length names then refuse "a record has not the fields that it is to have";
-      Array.of_list (List.map2 one names fields)
+      let one = function Made (name, [ value ]) -> (name, value) | _ -> refuse "a field has no value" in
+      let found = List.map one fields in
+      if List.map fst found <> names then refuse "a record has not the fields that it is to have";
+      found
   | _ -> refuse "a record was to stand there"

@@ -175,6 +175,9 @@ def _check(
             console.out().print(str(report), markup=False)
             if theorem is not None:
                 console.out().print(f"Wrote {theorem}: `make -C {theorem}` lets Coq check it.", markup=False)
+                if (theorem / "Extracted.v").exists():
+                    faster = f"`make -C {theorem} extracted`: a program that Coq extracts, faster, and more to believe."
+                    console.out().print(faster, markup=False)
     except checker.Rejected as rejected:
         if not as_json:
             reason = str(rejected).removeprefix(f"{certificate}: ")

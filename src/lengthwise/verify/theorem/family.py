@@ -10,6 +10,17 @@ from ..checker.intervals import Array
 Certificate = dict[str, Any]
 
 
+class Extracted(NamedTuple):
+    file: str
+    """The file of `theorem/` that lists the conditions one by one."""
+    listing: str
+    """Its function that lists them."""
+    reader: str
+    """The OCaml file of `theorem/extracted/` that reads such a network."""
+    theorem: str
+    """What follows if all hold. NAME stands for the certificate's."""
+
+
 class Family(NamedTuple):
     kind: str
     """The certificates that it is about, by their kind."""
@@ -25,6 +36,8 @@ class Family(NamedTuple):
     """The sets: what they are, and a lemma `checked` that they are closed."""
     theorem: str
     """What follows. NAME stands for the certificate's."""
+    extracted: Extracted | None = None
+    """How a program that is extracted goes through the conditions, where there is one."""
 
 
 CLAIMED = """(** For every word that is not empty, every state and every logits that the arithmetic allows after it, the
@@ -32,11 +45,11 @@ CLAIMED = """(** For every word that is not empty, every state and every logits 
 """
 
 
-def common_refusal(certificate: Certificate) -> str | None:
-    """Why none of the theorems speaks of this certificate's claim, or None."""
+def common_refusal(certificate: Certificate, *, asked: bool = True) -> str | None:
+    """Why none of the theorems speaks of this claim, or None. `asked`: only of machines asked after every word."""
     claim = certificate["claim"]
     if certificate["arithmetic"] != "float32":
         return "theorems are about float32, and this network is proved for float64 alone"
-    if not all(claim["asked"]) or isinstance(claim["answers"][0], list):
+    if (asked and not all(claim["asked"])) or isinstance(claim["answers"][0], list):
         return "theorems are of machines with one answer after every word so far"
     return None

@@ -17,13 +17,16 @@ from ...files import whole_folder, write_text
 from ..checker.check import check
 from ..checker.intervals import Array
 from ..checker.weights import digest, read_model
-from . import automaton, gru, lstm, regulargpt, rnn
+from . import automaton, extraction, gru, lstm, regulargpt, rnn
 from .coq import listed, ns, scale_of
 from .family import CLAIMED, Family
 
 PACKAGE = Path(__file__).parents[2]
 PLACES = (PACKAGE / "theorem", PACKAGE.parents[1] / "theorem")
-FAMILIES: tuple[Family, ...] = (rnn.FAMILY, gru.FAMILY, lstm.FAMILY, automaton.FAMILY, regulargpt.FAMILY)
+FAMILIES: tuple[Family, ...] = (
+    *(rnn.FAMILY, gru.FAMILY, lstm.FAMILY, automaton.FAMILY),
+    *(regulargpt.FAMILY, regulargpt.WHERE_IT_IS_ASKED),
+)
 NEEDS = {
     "Words": (),
     "Rounding": (),
@@ -43,6 +46,7 @@ NEEDS = {
     "Balls": ("Affine",),
     "Attention": ("Balls", "Intervals"),
     "RegularGpt": ("Words", "Trees", "Norm", "Attention"),
+    "Conditions": ("RegularGpt",),
 }
 """The files of the development, and which others each needs, in an order in which Coq can read them."""
 
@@ -58,8 +62,11 @@ def write_theorem(certificate: dict[str, Any], model: str | Path, out: str | Pat
     if not places:
         raise Error(f"The Coq development lies in neither {PLACES[0]} nor {PLACES[1]}.")
     with whole_folder(Path(out)) as folder:
-        for name in development(family_of(certificate).file):
+        family = family_of(certificate)
+        for name in development(family.extracted.file if family.extracted else family.file):
             shutil.copyfile(places[0] / f"{name}.v", folder / f"{name}.v")
+        for name in extraction.files(family):
+            shutil.copyfile(places[0] / "extracted" / name, folder / name)
         for name, text in files.items():
             write_text(folder / name, text)
     return Path(out)
@@ -104,7 +111,12 @@ def statement(certificate: dict[str, Any], tensors: dict[str, Array]) -> dict[st
 
 {family.proof(certificate, numbers, scale)}
 {CLAIMED}{family.theorem.replace("NAME", certificate["digest"][:16])}"""
-    return {"Network.v": network, "Claim.v": machine, "Theorem.v": theorem, "Makefile": makefile(family.file)}
+    files = {"Network.v": network, "Claim.v": machine, "Theorem.v": theorem, "Makefile": makefile(family)}
+    if family.extracted:
+        sets = f"{head(family)}From Lengthwise Require Import {family.extracted.file} Network Claim.\n\n"
+        sets += family.proof(certificate, numbers, scale).split("Lemma checked")[0]
+        files |= extraction.statement(family.extracted, sets, certificate["digest"][:16])
+    return files
 
 
 def development(file: str) -> list[str]:
@@ -121,11 +133,13 @@ def head(family: Family) -> str:
     return f"From Coq Require Import ZArith List.\nFrom Lengthwise Require Import {files}.\nImport ListNotations.\n\n"
 
 
-def makefile(file: str) -> str:
-    """How `make` lets Coq read the folder."""
+def makefile(family: Family) -> str:
+    """How `make` lets Coq read the folder, and `make extracted` goes through the conditions by an extracted program."""
+    file = family.file
     rules = [
         f"{name}.vo: {' '.join(f'{need}.vo' for need in NEEDS[name])}" for name in development(file) if NEEDS[name]
     ]
+    extracted = extraction.rules(family.extracted, file) if family.extracted else ""
     return f"""# Lets Coq 8.16 check the theorem, with Flocq and Interval (Debian: coq libcoq-flocq libcoq-interval).
 Theorem.vo: Network.vo Claim.vo
 Network.vo Claim.vo: {file}.vo
@@ -133,4 +147,4 @@ Network.vo Claim.vo: {file}.vo
 
 %.vo: %.v
 \tcoqc -q -Q . Lengthwise $<
-"""
+{extracted}"""

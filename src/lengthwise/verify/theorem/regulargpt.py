@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from ..checker.claimed import Claim
 from ..checker.intervals import Array
 from ..checker.network import each_layer
 from .coq import listed, ns, rows, whole_numbers, zs
-from .family import Certificate, Family, common_refusal
+from .family import Certificate, Extracted, Family, common_refusal
 
 FINENESS = 30
 """Vectors are known in units of 2^-30."""
@@ -43,10 +45,28 @@ Proof. exact (gpt_check_is_sound fineness weights claim codes checked). Qed.
 
 Print Assumptions certificate_NAME.
 """
+WHERE_ASKED = """(** The same of words after which the machine is asked; [asked] says of which states that is. *)
+Theorem certificate_NAME : gpt_right_where_asked weights claim asked.
+Proof. exact (gpt_check_where_is_sound fineness weights claim asked heeded codes checked). Qed.
+
+Print Assumptions certificate_NAME.
+"""
+IF_THEY_HOLD = """(** That all hold, an extracted program finds; that the rest follows, Coq's kernel accepts. *)
+Theorem if_the_conditions_hold_NAME :
+  every holds (gpt_conditions fineness weights claim asked heeded codes) = true ->
+  gpt_right_where_asked weights claim asked.
+Proof. exact (gpt_conditions_are_sound fineness weights claim asked heeded codes). Qed.
+"""
+EVERYWHERE = """(** That all hold, an extracted program finds; that the rest follows, Coq's kernel accepts. *)
+Theorem if_the_conditions_hold_NAME :
+  every holds (gpt_conditions fineness weights claim asked heeded codes) = true ->
+  gpt_right_at_every_length weights claim.
+Proof. intros all. exact (asked_everywhere _ _ (gpt_conditions_are_sound _ _ _ _ _ _ all)). Qed.
+"""
 
 
-def refusal(certificate: Certificate) -> str | None:
-    """Why no theorem speaks of this network, or None."""
+def refusal(certificate: Certificate, *, asked: bool = True) -> str | None:
+    """Why no theorem speaks of this network, or None. `asked`: only of machines that are asked after every word."""
     config = certificate["model"]["config"]
     (block,), plain = each_layer(config["block"], 1), {"embedding_scale": 1.0, "final_norm": False, "head": "linear"}
     if block["norm"] != "post" or block["activation"] != "relu":
@@ -54,7 +74,7 @@ def refusal(certificate: Certificate) -> str | None:
         return f"theorems are of RegularGPTs with the norm last and relu so far, and this one has {about}"
     if other := [name for name, value in plain.items() if config[name] != value]:
         return f"theorems are of plain RegularGPTs so far, and its config sets {', '.join(other)}"
-    return common_refusal(certificate)
+    return common_refusal(certificate, asked=asked)
 
 
 def names(certificate: Certificate) -> dict[str, str]:
@@ -105,20 +125,53 @@ def network(certificate: Certificate, numbers: dict[str, Array], scale: int) -> 
 def proof(certificate: Certificate, numbers: dict[str, Array], scale: int) -> str:
     """The codes, each with its element."""
     del numbers, scale
+    return f"""{sets(certificate)}
+Lemma checked : gpt_check fineness weights claim codes = true.
+Proof. vm_cast_no_check (eq_refl true). Qed.
+"""
+
+
+def proof_where_asked(certificate: Certificate, numbers: dict[str, Array], scale: int) -> str:
+    """The same of a machine that is not asked after every word."""
+    del numbers, scale
+    return f"""{sets(certificate)}
+Lemma checked : gpt_check_where fineness weights claim asked heeded codes = true.
+Proof. vm_cast_no_check (eq_refl true). Qed.
+"""
+
+
+def sets(certificate: Certificate) -> str:
+    """What a check is given beside the network and the machine."""
     elements, codes = certificate["proof"]["elements"], certificate["proof"]["codes"]
     each = (f"({ns(elements[entry['element']])}, {ns(entry['code'])})" for entry in codes)
+    claim, chunk = Claim(certificate["claim"]), certificate["model"]["config"]["depth"]["chunk"]
+    everywhere = claim.asked.all()
+    asked, heeded = ([] if everywhere else truths for truths in (claim.asked, claim.heeded_by(chunk)))
     return f"""Definition fineness : Z := {FINENESS}.
 
 (** A map of the machine's states, and the code of the nodes over words that act so. *)
 Definition codes : list (list nat * list nat) := {listed(each)}.
 
-Lemma checked : gpt_check fineness weights claim codes = true.
-Proof. vm_cast_no_check (eq_refl true). Qed.
+(** Of each state whether the machine is asked there, and whether a multiple of {chunk} symbols may lead to where it is.
+    Of states that are not listed it is. *)
+Definition asked : list bool := {_truths(asked)}.
+Definition heeded : list bool := {_truths(heeded)}.
 """
+
+
+def _truths(each: Iterable[bool]) -> str:
+    return f"[{'; '.join(str(bool(one)).lower() for one in each)}]"
 
 
 def _fields(each: dict[str, Any]) -> str:
     return ";\n  ".join(f"{name} := {value}" for name, value in each.items())
 
 
-FAMILY = Family("tree-codes", "RegularGpt", refusal, names, network, proof, THEOREM)
+EXTRACTED = Extracted("Conditions", "gpt_conditions", "regulargpt", EVERYWHERE)
+FAMILY = Family("tree-codes", "RegularGpt", refusal, names, network, proof, THEOREM, EXTRACTED)
+WHERE_IT_IS_ASKED = FAMILY._replace(
+    refusal=lambda each: refusal(each, asked=False),
+    proof=proof_where_asked,
+    theorem=WHERE_ASKED,
+    extracted=EXTRACTED._replace(theorem=IF_THEY_HOLD),
+)
