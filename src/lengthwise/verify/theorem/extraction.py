@@ -5,7 +5,7 @@ It reads the very text of `Network.v` and `Claim.v`, and `Extracted.v` with the 
 
 from __future__ import annotations
 
-from .family import Extracted, Family
+from .family import ConditionProgram, Family
 
 SHARED = ("numbers.ml", "read.ml", "run.ml")
 QUIET = "-w -extraction-opaque-accessed,-extraction-axiom-to-realize,-extraction-logical-axiom"
@@ -16,7 +16,7 @@ def files(family: Family) -> list[str]:
     return ["Whole.v", *SHARED, f"{family.extracted.reader}.ml"] if family.extracted else []
 
 
-def statement(extracted: Extracted, sets: str, name: str) -> dict[str, str]:
+def statement(extracted: ConditionProgram, sets: str, name: str) -> dict[str, str]:
     """The sets with what follows, and what is extracted."""
     extract = f"""From Coq Require Import Extraction.
 From Lengthwise Require Import {extracted.file} Whole.
@@ -26,7 +26,7 @@ Extraction "checked.ml" {extracted.listing}.
     return {"Extracted.v": sets + extracted.theorem.replace("NAME", name), "Extract.v": extract}
 
 
-def rules(extracted: Extracted, file: str) -> str:
+def rules(extracted: ConditionProgram, file: str) -> str:
     """What the Makefile says of it."""
     sources = ["numbers.ml", "checked.mli", "checked.ml", "read.ml", "run.ml", f"{extracted.reader}.ml"]
     written = " ".join(name for name in sources if not name.startswith("checked"))

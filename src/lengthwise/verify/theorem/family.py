@@ -10,7 +10,7 @@ from ..checker.intervals import Array
 Certificate = dict[str, Any]
 
 
-class Extracted(NamedTuple):
+class ConditionProgram(NamedTuple):
     file: str
     """The file of `theorem/` that lists the conditions one by one."""
     listing: str
@@ -36,7 +36,7 @@ class Family(NamedTuple):
     """The sets: what they are, and a lemma `checked` that they are closed."""
     theorem: str
     """What follows. NAME stands for the certificate's."""
-    extracted: Extracted | None = None
+    extracted: ConditionProgram | None = None
     """How a program that is extracted goes through the conditions, where there is one."""
 
 

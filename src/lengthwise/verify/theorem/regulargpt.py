@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..checker.claimed import Claim
+from ..checker.claim import StatedClaim
 from ..checker.intervals import Array
 from ..checker.network import each_layer
 from .coq import listed, ns, rows, whole_numbers, zs
-from .family import Certificate, Extracted, Family, common_refusal
+from .family import Certificate, ConditionProgram, Family, common_refusal
 
 FINENESS = 30
 """Vectors are known in units of 2^-30."""
@@ -144,7 +144,7 @@ def sets(certificate: Certificate) -> str:
     """What a check is given beside the network and the machine."""
     elements, codes = certificate["proof"]["elements"], certificate["proof"]["codes"]
     each = (f"({ns(elements[entry['element']])}, {ns(entry['code'])})" for entry in codes)
-    claim, chunk = Claim(certificate["claim"]), certificate["model"]["config"]["depth"]["chunk"]
+    claim, chunk = StatedClaim(certificate["claim"]), certificate["model"]["config"]["depth"]["chunk"]
     everywhere = claim.asked.all()
     asked, heeded = ([] if everywhere else truths for truths in (claim.asked, claim.heeded_by(chunk)))
     return f"""Definition fineness : Z := {FINENESS}.
@@ -167,7 +167,7 @@ def _fields(each: dict[str, Any]) -> str:
     return ";\n  ".join(f"{name} := {value}" for name, value in each.items())
 
 
-EXTRACTED = Extracted("Conditions", "gpt_conditions", "regulargpt", EVERYWHERE)
+EXTRACTED = ConditionProgram("Conditions", "gpt_conditions", "regulargpt", EVERYWHERE)
 FAMILY = Family("tree-codes", "RegularGpt", refusal, names, network, proof, THEOREM, EXTRACTED)
 WHERE_IT_IS_ASKED = FAMILY._replace(
     refusal=lambda each: refusal(each, asked=False),
