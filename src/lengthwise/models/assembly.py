@@ -84,7 +84,9 @@ def _layers(config: LengthwiseConfig, count: int, snapped: dict[str, Any] | None
         if len(listing) != count:
             raise Error(f"{name} lists {len(listing)} for {count} layers; list one for each, or give one for all.")
     make = Layer if snapped is None else partial(SnappedLayer, **_centres(snapped))
-    acts = any(map(_compares, specs))
+    # An encoding acts on mixers that compare queries with keys.
+    traits = [getattr(mixers.MIXERS.get(spec.get("name", "")), "traits", None) for spec in specs]
+    acts = any(each is not None and each.takes_position for each in traits)
     return [
         make(config.width, _mixer(config, {**spec}, acts), block, config.dropout)
         for spec, block in zip(specs, blocks, strict=True)
@@ -99,12 +101,6 @@ def _centres(spec: dict[str, Any]) -> dict[str, Any]:
         )
     kinds = {"centres": int, "radius": float}
     return {key: Option(key, kind).read(spec[key], f"depth: snapped.{key}") for key, kind in kinds.items()}
-
-
-def _compares(spec: dict[str, Any]) -> bool:
-    """True if a mixer compares queries with keys, so that an encoding can act on that."""
-    traits = getattr(mixers.MIXERS.get(spec.get("name", "")), "traits", None)
-    return traits is not None and traits.takes_position
 
 
 def _mixer(config: LengthwiseConfig, spec: dict[str, Any], acts: bool) -> mixers.Mixer:

@@ -106,7 +106,8 @@ def _of_one_scale(x: Axis, y: Axis) -> tuple[Axis, Axis]:
 
 def chart_in_html(chart: Chart) -> str:
     """Returns the chart as a figure."""
-    plane, styles = Plane.of(chart), line_styles(chart)
+    plane, own = Plane.of(chart), chart.styles
+    styles = {n: BASE if n == chart.base else Style.of(own.get(n, i)) for i, n in enumerate(chart.series)}
     content = "".join(_dots(chart, plane, styles) if chart.dots else _lines(chart, plane, styles))
     name, about = name_of("d", chart.title, chart.series, chart.marks, chart.hints), _about(chart)
     box = head(name, chart.title, about, f"0 0 {SIZE} {SIZE}", ' preserveAspectRatio="none"')
@@ -119,12 +120,6 @@ def chart_in_html(chart: Chart) -> str:
         f"{_numbers(plane.x, 'xs', False, X_TICKS, _ends(chart, plane))}"
         f'<p class="axis x">{escape(chart.x_label)}</p></div>{caption}</figure>'
     )
-
-
-def line_styles(chart: Chart) -> dict[str, Style]:
-    return {
-        name: BASE if name == chart.base else Style.of(chart.styles.get(name, i)) for i, name in enumerate(chart.series)
-    }
 
 
 def _path(points: Iterable[tuple[float, float] | None]) -> str:

@@ -185,7 +185,8 @@ def _html_table(table: Table) -> str:
     """The table in a box that scrolls sideways on a narrow page; one with bars becomes a card for each row there."""
     cells = [cell for row in table.rows for cell in row if isinstance(cell, TableCell)]
     cards = any(cell.bar for cell in cells)
-    kind = "stack" if cards else "small wrap" if any(row and _notes(row[0]) for row in table.rows) else "small"
+    heads = [row[0] for row in table.rows if row and isinstance(row[0], TableCell)]
+    kind = "stack" if cards else "small wrap" if any(cell.notes for cell in heads) else "small"
     why = [table.shaded.get(name, "") for name in table.columns]
     head = "".join(
         f'<th scope="col"{_classed("shaded" * bool(reason))}>{escape(name)}{_small([("", reason)])}</th>'
@@ -212,10 +213,6 @@ def _classed(name: str) -> str:
 def _small(notes: Sequence[tuple[str, str]]) -> str:
     lines = [f"<span>{escape(f'{about} {text}'.strip())}</span>" for about, text in notes if about or text]
     return f"<small>{'<br>'.join(lines)}</small>" if lines else ""
-
-
-def _notes(cell: str | TableCell) -> tuple[tuple[str, str], ...]:
-    return tuple(cell.notes) if isinstance(cell, TableCell) else ()
 
 
 def _row_head(cell: str | TableCell, cards: bool, line: int | None) -> str:
