@@ -72,6 +72,7 @@ class Operations:
         return (d * rho * Interval.of(w) + Interval.of(b)).widened(noise)
 
 
+@np.errstate(invalid="ignore")  # 0 times what may overflow is no number, and bounds nothing
 def _product(x: Array, W: Array) -> Array:
     """x (…,n) with W (m,n), of numbers that are not negative: (…,m)."""
     return (x.reshape(-1, x.shape[-1]) @ W.T).reshape(*x.shape[:-1], len(W))
