@@ -59,6 +59,27 @@ Definition cell := cell_in rounded.
 Definition gru_step := gru_step_in rounded.
 Definition gru_after := gru_after_in rounded.
 
+(** No product and no sum of a step, taken in whatever order, is too large for binary32. *)
+Definition cell_fits (e : ((R * R) * (R * R)) * R) : Prop :=
+  let '(((r, z), (a, q)), h) := e in
+  fits [(r, q); (a, 1)] /\ forall t n, sum [(r, q); (a, 1)] t -> near tanh t n ->
+  (forall o, rounded (1 - z) o -> moderate o /\ fits [(o, n); (z, h)]) /\
+  (forall d, rounded (h - n) d -> moderate d /\ fits [(n, 1); (z, d)]).
+
+Definition gru_overflows_nowhere (g : gru) (m : machine) : Prop :=
+  forall w h, Forall (fun s => (s < symbols m)%nat) w -> gru_after g w h ->
+  (forall s, (s < symbols m)%nat ->
+     let p := scale (offers g) in let e := map (real p) (embedding (offers g) s) in
+     (forall k v, In k [resets g; updates g] -> In v (units k) -> fits (terms k s h v)) /\
+     (forall row, In row (of_input (offers g)) -> fits (row_terms p e row)) /\
+     (forall row, In row (of_state (offers g)) -> fits (row_terms p h row)) /\
+     (forall r z a q,
+        Forall2 (gate sigmoid (resets g) s h) (units (resets g)) r ->
+        Forall2 (gate sigmoid (updates g) s h) (units (updates g)) z ->
+        affine p (of_input (offers g)) e a -> affine p (of_state (offers g)) h q ->
+        Forall cell_fits (combine (combine (combine r z) (combine a q)) h))) /\
+  (forall row, w <> [] -> In row (head (offers g)) -> fits (row_terms (scale (offers g)) h row)).
+
 (** The claim: in every arithmetic that is as good as [rounded]. *)
 Definition gru_right_at_every_length : gru -> machine -> Prop := gru_right_in rounded.
 
@@ -176,20 +197,24 @@ Definition gru_formed (g : gru) (m : machine) : bool :=
 
 Definition gru_enters (g : gru) (m : machine) (from : place) (s : nat) (to : place) : bool :=
   let p := scale (offers g) in
-  let gates k := squashed sigmoid_of (ranges k s (of_symbol k s) (of_box k (snd from))) in
+  let under k := sums k s (snd from) in let r := under (resets g) in let z := under (updates g) in
   (fst to =? next m (fst from) s)%nat &&
-  all2 (moves_into p)
-       (combine (combine (combine (gates (resets g)) (gates (updates g)))
-                         (combine (affine_of p (of_input (offers g)) (map point (embedding (offers g) s)))
-                                  (affine_of p (of_state (offers g)) (snd from))))
-                (snd from))
-       (snd to) &&
+  (if forallb (calm p) [r; z; under (offers g)]
+   then all2 (moves_into p)
+             (combine (combine (combine (squashed sigmoid_of (ranges (resets g) s r))
+                                        (squashed sigmoid_of (ranges (updates g) s z)))
+                               (combine (affine_of p (of_input (offers g)) (map point (embedding (offers g) s)))
+                                        (affine_of p (of_state (offers g)) (snd from))))
+                      (snd from))
+             (snd to)
+   else false) &&
   right_on (offers g) (answer m (fst to)) (snd to).
 
 Definition at_zero (r : place) : bool := forallb holds_zero (snd r).
 
 Definition gru_check (g : gru) (m : machine) (places : list place) (targets : list (list nat)) : bool :=
-  gru_formed g m && forallb (fun r => length (snd r) =? length (units (offers g)))%nat places &&
+  gru_formed g m &&
+  forallb (fun r => (length (snd r) =? length (units (offers g)))%nat && forallb (close (scale (offers g))) (snd r)) places &&
   closes place m fst (0%nat, []) at_zero (gru_enters g m) places targets.
 
 (** * Soundness *)
@@ -209,16 +234,18 @@ Lemma gru_facts :
   (forall s, (s < symbols m)%nat -> fit (length (embedding (offers g) s)) (of_input (offers g)) = true) /\
   fit (length (units (offers g))) (of_state (offers g)) = true /\
   (forall r, In r places -> length (snd r) = length (units (offers g))) /\
-  closes place m fst (0%nat, []) at_zero (gru_enters g m) places targets = true.
+  closes place m fst (0%nat, []) at_zero (gru_enters g m) places targets = true /\
+  (forall r, In r places -> forallb (close p) (snd r) = true).
 Proof.
   pose proof checked as parts. unfold gru_check in parts. rewrite !andb_true_iff in parts.
   destruct parts as [[formed sizes] all]. unfold gru_formed in formed. cbv zeta in formed. rewrite !andb_true_iff in formed.
   destruct formed as [[nets inputs] states]. rewrite forallb_forall in nets, inputs, sizes.
-  split; [|split; [|split; [exact states|split; [|exact all]]]].
+  split; [|split; [|split; [exact states|split; [|split; [exact all|]]]]].
   - intros k Hk. specialize (nets k Hk). rewrite !andb_true_iff in nets. destruct nets as [[A B] C].
     split; [exact A|]. split; [now apply Z.eqb_eq|now apply Nat.eqb_eq].
   - intros s Hs. apply inputs, in_seq. lia.
-  - intros r Hr. now apply Nat.eqb_eq, sizes.
+  - intros r Hr. specialize (sizes r Hr). apply andb_prop in sizes as [L _]. now apply Nat.eqb_eq.
+  - intros r Hr. specialize (sizes r Hr). now apply andb_prop in sizes.
 Qed.
 
 Lemma gru_begins r : In r places -> at_zero r = true -> in_place r (zeros (offers g)).
@@ -237,11 +264,11 @@ Proof.
   intros In_r In_to Hs E Hb (vr & vz & va & vq & Hr & Hz & Ha & Hq & Hcells & _).
   destruct gru_facts as (Hnets & Hin & Hst & Hsize & _). unfold gru_enters in E. cbv zeta in E.
   rewrite !andb_true_iff in E. destruct E as [[Hto Hmoves] _]. apply Nat.eqb_eq in Hto. split; [exact Hto|].
-  apply all2_holds in Hmoves. unfold in_place in *. fold p in Hmoves, Ha, Hq |- *.
+  apply both_hold in Hmoves as [_ Hmoves]. apply all2_holds in Hmoves. unfold in_place in *. fold p in Hmoves, Ha, Hq |- *.
   assert (Lb : length (snd r) = length (units (offers g))) by now apply Hsize.
   assert (Lx : length x = length (units (offers g))) by (rewrite <- Lb; symmetry; now apply same_length in Hb).
   assert (Gates : forall k ys, In k [resets g; updates g; offers g] -> Forall2 (gate sigmoid k s x) (units k) ys ->
-            Forall2 holds (squashed sigmoid_of (ranges k s (of_symbol k s) (of_box k (snd r)))) ys).
+            Forall2 holds (squashed sigmoid_of (ranges k s (sums k s (snd r)))) ys).
   { intros k ys Hk Hys. destruct (Hnets k Hk) as (formed & Hp & Hlen).
     apply (gates_hold m k sigmoid sigmoid_of s (snd r) x);
       [exact formed|exact Hs|exact sigmoid_holds|rewrite Hp; exact Hb|lia|exact Hys]. }
@@ -278,7 +305,7 @@ Qed.
 
 Theorem gru_right_everywhere : gru_right_at_every_length g m.
 Proof.
-  intros w x y Hw reached Hy. destruct gru_facts as (Hnets & _ & _ & Hsize & closed).
+  intros w x y Hw reached Hy. destruct gru_facts as (Hnets & _ & _ & Hsize & closed & _).
   destruct (Hnets (offers g) ltac:(simpl; auto)) as (formed & _).
   destruct (every_word_leads place (list R) m fst (0%nat, []) in_place (zeros (offers g)) (gru_step g) at_zero
     (gru_enters g m) places targets closed gru_begins gru_entered w x Hw reached)
@@ -287,11 +314,108 @@ Proof.
   eapply (right_on_correct _ m formed); [exact Hright|exact Hb|now apply Hsize|exact Hy].
 Qed.
 
+(** Of a gate whose terms are small, those of W x + b are, and those of U h + c. *)
+Lemma terms_in_two n s h v :
+  size (row_terms (scale n) (map (real (scale n)) (embedding n s)) (reads v, bias v)) +
+  size (row_terms (scale n) h (keeps v, other_bias v)) = size (terms n s h v).
+Proof. unfold row_terms, terms. rewrite !size_app. cbn [fst snd size fold_right]. ring. Qed.
+
+Lemma small_rows rows x y :
+  (length x + 1 <= 4000)%nat ->
+  (forall row, In row rows -> length (fst row) = length x /\ size (row_terms p x row) <= bpow radix2 16) ->
+  affine p rows x y -> Forall (fun v => Rabs v <= bpow radix2 18) y.
+Proof.
+  intros short small Hy. unfold affine, affine_in in Hy. induction Hy as [|row v rows y Hv _ IH]; constructor.
+  - destruct (small row (or_introl eq_refl)) as [L S].
+    pose proof (sum_is_small _ _ Hv ltac:(rewrite row_count by exact L; exact short)).
+    pose proof (a_power 16 ltac:(lia)). change 18%Z with (2 + 16)%Z. rewrite bpow_plus. change (bpow radix2 2) with 4. lra.
+  - apply IH. intros. apply small. now right.
+Qed.
+
+Lemma rows_fit rows x row :
+  (length x + 1 <= 4000)%nat ->
+  (forall row, In row rows -> length (fst row) = length x /\ size (row_terms p x row) <= bpow radix2 16) ->
+  In row rows -> fits (row_terms p x row).
+Proof.
+  intros short small Hrow. destruct (small row Hrow) as [L S]. apply fits_where_small; [now rewrite row_count|].
+  eapply Rle_trans; [exact S|]. apply bpow_le. lia.
+Qed.
+
+Theorem gru_excludes_overflow : gru_overflows_nowhere g m.
+Proof.
+  intros w h letters reached. destruct gru_facts as (Hnets & Hin & Hst & Hsize & closed & Hclose).
+  destruct (Hnets (offers g) ltac:(simpl; auto)) as (formed & _). destruct (formed_facts _ _ formed) as (Hp & short & _ & Hhead & _).
+  split.
+  - intros s Hs. cbv zeta. fold p.
+    destruct (every_word_is_known place (list R) m fst (0%nat, []) in_place (zeros (offers g)) (gru_step g) at_zero
+      (gru_enters g m) places targets closed gru_begins gru_entered w h letters reached) as (r & In_r & _ & Hb).
+    destruct (somewhere place m fst (0%nat, []) at_zero (gru_enters g m) places targets closed r s In_r Hs) as (to & _ & E).
+    unfold gru_enters in E. cbv zeta in E. rewrite !andb_true_iff in E. destruct E as [[_ E] _].
+    apply both_hold in E as [quiet _]. rewrite forallb_forall in quiet. fold p in quiet.
+    assert (Lb := Hsize r In_r). assert (Lh : length h = length (units (offers g))) by (rewrite <- Lb; symmetry; now apply same_length in Hb).
+    assert (Parts : forall v, In v (units (offers g)) ->
+      size (row_terms p (map (real p) (embedding (offers g) s)) (reads v, bias v)) +
+      size (row_terms p h (keeps v, other_bias v)) <= bpow radix2 16).
+    { intros v Hv. unfold p at 1 2 3. rewrite terms_in_two.
+      apply (calm_is_small m (offers g) s (snd r) h v); auto. apply quiet. simpl; auto. }
+    specialize (Hin s Hs). apply andb_prop in Hin as [shortx Lx]. apply andb_prop in Hst as [shorth Lk].
+    apply Nat.leb_le in shortx, shorth. rewrite forallb_forall in Lx, Lk.
+    assert (Inputs : forall row, In row (of_input (offers g)) -> length (fst row) = length (map (real p) (embedding (offers g) s)) /\
+              size (row_terms p (map (real p) (embedding (offers g) s)) row) <= bpow radix2 16).
+    { intros row Hrow. rewrite map_length. split; [now apply Nat.eqb_eq, Lx|]. apply in_map_iff in Hrow as (v & <- & Hv).
+      specialize (Parts v Hv). pose proof (size_positive (row_terms p h (keeps v, other_bias v))). lra. }
+    assert (States : forall row, In row (of_state (offers g)) -> length (fst row) = length h /\
+              size (row_terms p h row) <= bpow radix2 16).
+    { intros row Hrow. rewrite Lh. split; [now apply Nat.eqb_eq, Lk|]. apply in_map_iff in Hrow as (v & <- & Hv).
+      specialize (Parts v Hv).
+      pose proof (size_positive (row_terms p (map (real p) (embedding (offers g) s)) (reads v, bias v))). lra. }
+    split; [|split; [|split]].
+    + intros k v Hk Hv. destruct (Hnets k ltac:(simpl in Hk |- *; intuition)) as (formed_k & Hpk & Hlen).
+      apply (calm_fits m k s (snd r)); auto; rewrite ?Hpk, ?Hlen; auto. apply quiet. simpl in Hk |- *. intuition (subst; auto).
+    + intros row. apply rows_fit; [now rewrite map_length|exact Inputs].
+    + intros row. apply rows_fit; [now rewrite Lh|exact States].
+    + intros vr vz va vq Hr Hz Ha Hq.
+      assert (C : Forall (fun c => Rabs c <= bpow radix2 16) h).
+      { specialize (Hclose r In_r). rewrite forallb_forall in Hclose. unfold in_place in Hb. clear -Hb Hclose Hp.
+        fold p in Hp. induction Hb as [|b y bs ys Hc _ IH]; simpl; constructor.
+        - apply (close_is_small p b); auto. apply Hclose. now left.
+        - apply IH. intros c Hc'. apply Hclose. now right. }
+      pose proof (gates_are_small _ _ _ _ _ sigmoid_is_small Hr) as Sr. pose proof (gates_are_small _ _ _ _ _ sigmoid_is_small Hz) as Sz.
+      pose proof (small_rows _ _ _ ltac:(rewrite map_length; exact shortx) Inputs Ha) as Sa.
+      pose proof (small_rows _ _ _ ltac:(rewrite Lh; exact shorth) States Hq) as Sq.
+      pose proof (combine_all _ _ _ _ (combine_all _ _ _ _ (combine_all _ _ _ _ Sr Sz) (combine_all _ _ _ _ Sa Sq)) C) as All.
+      apply Forall_impl with (2 := All). intros [[[r1 z1] [a1 q1]] h1] [[[A B] [D E]] F]. cbn [fst snd] in *.
+      assert (One : moderate 1) by (apply two_is_moderate; rewrite Rabs_R1; lra).
+      assert (B' := two_is_moderate _ B).
+      assert (D' : moderate a1) by (apply (small_is_moderate 18); [lia|exact D]).
+      assert (E' : moderate q1) by (apply (small_is_moderate 18); [lia|exact E]).
+      split; [apply two_products_fit; auto using two_is_moderate|].
+      intros t n _ Ht. apply (near_is_small tanh t n (tanh_is_small t)) in Ht. assert (Ht' := two_is_moderate _ Ht).
+      assert (F' : moderate h1) by (apply (small_is_moderate 16); [lia|exact F]).
+      pose proof (a_power 16 ltac:(lia)) as P. assert (P30 : bpow radix2 30 = bpow radix2 14 * bpow radix2 16) by (rewrite <- bpow_plus; reflexivity).
+      change (bpow radix2 14) with 16384 in P30. pose proof (Rabs_triang 1 (- z1)) as T1. pose proof (Rabs_triang h1 (- n)) as T2.
+      rewrite Rabs_Ropp in T1, T2. rewrite Rabs_R1 in T1. unfold Rminus. split.
+      * intros o Ho. apply rounded_is_moderate in Ho; [|rewrite P30; lra]. split; [exact Ho|now apply two_products_fit].
+      * intros d Hd. apply rounded_is_moderate in Hd; [|rewrite P30; lra]. split; [exact Hd|now apply two_products_fit].
+  - intros row some Hrow.
+    destruct (every_word_leads place (list R) m fst (0%nat, []) in_place (zeros (offers g)) (gru_step g) at_zero
+      (gru_enters g m) places targets closed gru_begins gru_entered w h (conj some letters) reached)
+      as (from & s & r & _ & In_r & _ & E & _ & Hb).
+    unfold gru_enters in E. cbv zeta in E. rewrite !andb_true_iff in E. destruct E as [_ ok].
+    apply fits_where_small.
+    + rewrite row_count; rewrite ?Hhead by exact Hrow; rewrite <- (same_length _ _ _ Hb), (Hsize r In_r); lia.
+    + now apply (head_terms_are_small (offers g) m formed _ (snd r) _ row ok).
+Qed.
+
 End GruSound.
 
 Theorem gru_check_is_sound g m places targets :
   gru_check g m places targets = true -> gru_right_at_every_length g m.
 Proof. apply gru_right_everywhere. Qed.
+
+Theorem gru_check_excludes_overflow g m places targets :
+  gru_check g m places targets = true -> gru_overflows_nowhere g m.
+Proof. apply gru_excludes_overflow. Qed.
 
 (** So it is in binary32, rounded to nearest. *)
 Theorem gru_right_in_binary32 g m : gru_right_at_every_length g m -> gru_right_in is_binary32 g m.

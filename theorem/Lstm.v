@@ -51,6 +51,23 @@ Definition cell := cell_in rounded.
 Definition lstm_step := lstm_step_in rounded.
 Definition lstm_after := lstm_after_in rounded.
 
+(** No product and no sum of a step, taken in whatever order, is too large for binary32. *)
+Definition cell_fits (a : ((R * R) * (R * R)) * R) : Prop :=
+  let '(((i, f), (g, o)), c) := a in
+  fits [(f, c); (i, g)] /\ forall d t, sum [(f, c); (i, g)] d -> near tanh d t -> fits [(o, t)].
+
+Definition lstm_overflows_nowhere (l : lstm) (m : machine) : Prop :=
+  forall w x, Forall (fun s => (s < symbols m)%nat) w -> lstm_after l w x ->
+  (forall s, (s < symbols m)%nat ->
+     (forall n v, In n [opens l; keeps_on l; offers l; shows l] -> In v (units n) -> fits (terms n s (map fst x) v)) /\
+     (forall i f g o,
+        Forall2 (gate sigmoid (opens l) s (map fst x)) (units (opens l)) i ->
+        Forall2 (gate sigmoid (keeps_on l) s (map fst x)) (units (keeps_on l)) f ->
+        Forall2 (gate tanh (offers l) s (map fst x)) (units (offers l)) g ->
+        Forall2 (gate sigmoid (shows l) s (map fst x)) (units (shows l)) o ->
+        Forall cell_fits (combine (combine (combine i f) (combine g o)) (map snd x)))) /\
+  (forall row, w <> [] -> In row (head (shows l)) -> fits (row_terms (scale (shows l)) (map fst x) row)).
+
 (** The claim: in every arithmetic that is as good as [rounded]. *)
 Definition lstm_right_at_every_length : lstm -> machine -> Prop := lstm_right_in rounded.
 
@@ -96,21 +113,24 @@ Definition lstm_formed (l : lstm) (m : machine) : bool :=
 
 Definition lstm_enters (l : lstm) (m : machine) (from : place) (s : nat) (to : place) : bool :=
   let p := scale (opens l) in
-  let h := map fst (boxes from) in
-  let gates f n := squashed f (ranges n s (of_symbol n s) (of_box n h)) in
+  let under n := sums n s (map fst (boxes from)) in
+  let i := under (opens l) in let f := under (keeps_on l) in let g := under (offers l) in let o := under (shows l) in
   (at_state to =? next m (at_state from) s)%nat &&
-  all2 (moves_into p)
-       (combine (quads (gates sigmoid_of (opens l)) (gates sigmoid_of (keeps_on l)) (gates tanh_of (offers l))
-                       (gates sigmoid_of (shows l)))
-                (map (fun b => interval p (snd b)) (boxes from)))
-       (boxes to) &&
+  (if forallb (calm p) [i; f; g; o]
+   then all2 (moves_into p)
+             (combine (quads (squashed sigmoid_of (ranges (opens l) s i)) (squashed sigmoid_of (ranges (keeps_on l) s f))
+                             (squashed tanh_of (ranges (offers l) s g)) (squashed sigmoid_of (ranges (shows l) s o)))
+                      (map (fun b => interval p (snd b)) (boxes from)))
+             (boxes to)
+   else false) &&
   right_on (shows l) (answer m (at_state to)) (map fst (boxes to)).
 
 Definition at_zero (r : place) : bool := forallb (fun b => holds_zero (fst b) && holds_zero (snd b)) (boxes r).
 
 Definition lstm_check (l : lstm) (m : machine) (places : list place) (targets : list (list nat)) : bool :=
   lstm_formed l m &&
-  forallb (fun r => length (boxes r) =? length (units (opens l)))%nat places &&
+  forallb (fun r => (length (boxes r) =? length (units (opens l)))%nat &&
+                    forallb (fun b => close (scale (opens l)) (fst b) && close (scale (opens l)) (snd b)) (boxes r)) places &&
   closes place m at_state (Place 0 []) at_zero (lstm_enters l m) places targets.
 
 (** * Soundness *)
@@ -130,7 +150,8 @@ Lemma lstm_facts :
   (forall n, In n [opens l; keeps_on l; offers l; shows l] ->
      well_formed n m = true /\ scale n = p /\ length (units n) = length (units (opens l))) /\
   (forall r, In r places -> length (boxes r) = length (units (opens l))) /\
-  closes place m at_state (Place 0 []) at_zero (lstm_enters l m) places targets = true.
+  closes place m at_state (Place 0 []) at_zero (lstm_enters l m) places targets = true /\
+  (forall r, In r places -> forallb (fun b => close p (fst b) && close p (snd b)) (boxes r) = true).
 Proof.
   pose proof checked as parts. unfold lstm_check in parts. rewrite !andb_true_iff in parts.
   destruct parts as [[formed sizes] all]. unfold lstm_formed in formed. cbv zeta in formed.
@@ -139,8 +160,9 @@ Proof.
   - exact A.
   - now apply Z.eqb_eq.
   - now apply Nat.eqb_eq.
-  - intros r Hr. now apply Nat.eqb_eq, sizes.
+  - intros r Hr. specialize (sizes r Hr). apply andb_prop in sizes as [L _]. now apply Nat.eqb_eq.
   - exact all.
+  - intros r Hr. specialize (sizes r Hr). now apply andb_prop in sizes.
 Qed.
 
 Lemma gates_of_hold f f_of n s b h ys :
@@ -148,7 +170,7 @@ Lemma gates_of_hold f f_of n s b h ys :
   (forall x y, holds x y -> holds (f_of x) (f y)) ->
   Forall2 (within p) b h -> length b = length (units (opens l)) ->
   Forall2 (gate f n s h) (units n) ys ->
-  Forall2 holds (squashed f_of (ranges n s (of_symbol n s) (of_box n b))) ys.
+  Forall2 holds (squashed f_of (ranges n s (sums n s b))) ys.
 Proof.
   intros Hn Hs Hf Hb Lb Hys. destruct lstm_facts as (Hnets & _). destruct (Hnets n Hn) as (formed & Hp & Hlen).
   apply (gates_hold m n f f_of s b h); auto; [now rewrite Hp|lia].
@@ -171,7 +193,7 @@ Proof.
   intros In_r In_to Hs E Hb (i & f & g & o & Hi & Hf & Hg & Ho & Hcells & _).
   destruct lstm_facts as (_ & Hsize & _). unfold lstm_enters in E. cbv zeta in E. rewrite !andb_true_iff in E.
   destruct E as [[Hto Hmoves] _]. apply Nat.eqb_eq in Hto. split; [exact Hto|]. unfold in_place in *.
-  apply all2_holds in Hmoves. fold p in Hmoves.
+  apply both_hold in Hmoves as [_ Hmoves]. apply all2_holds in Hmoves. fold p in Hmoves.
   assert (Bh : Forall2 (within p) (map fst (boxes r)) (map fst x))
     by (apply map_holds, weaker with (2 := Hb); intros a b [A _]; exact A).
   assert (Bc : Forall2 holds (map (fun b => interval p (snd b)) (boxes r)) (map snd x))
@@ -202,7 +224,7 @@ Qed.
 
 Theorem lstm_right_everywhere : lstm_right_at_every_length l m.
 Proof.
-  intros w x y Hw reached Hy. destruct lstm_facts as (Hnets & Hsize & closed).
+  intros w x y Hw reached Hy. destruct lstm_facts as (Hnets & Hsize & closed & _).
   destruct (Hnets (shows l) ltac:(simpl; auto 6)) as (formed & Hp & Hlen).
   destruct (every_word_leads place state m at_state (Place 0 []) in_place zero_state (lstm_step l) at_zero
     (lstm_enters l m) places targets closed lstm_begins lstm_entered w x Hw reached)
@@ -213,11 +235,66 @@ Proof.
   - rewrite map_length, Hlen. now apply Hsize.
 Qed.
 
+Lemma places_hold_h r x : in_place r x -> Forall2 (within p) (map fst (boxes r)) (map fst x).
+Proof. intros Hb. apply map_holds, weaker with (2 := Hb). now intros a b [A _]. Qed.
+
+Lemma cells_fit r s x i f g o :
+  In r places -> in_place r x ->
+  Forall2 (gate sigmoid (opens l) s (map fst x)) (units (opens l)) i ->
+  Forall2 (gate sigmoid (keeps_on l) s (map fst x)) (units (keeps_on l)) f ->
+  Forall2 (gate tanh (offers l) s (map fst x)) (units (offers l)) g ->
+  Forall2 (gate sigmoid (shows l) s (map fst x)) (units (shows l)) o ->
+  Forall cell_fits (combine (combine (combine i f) (combine g o)) (map snd x)).
+Proof.
+  intros In_r Hb Hi Hf Hg Ho. destruct lstm_facts as (Hnets & _ & _ & Hclose).
+  destruct (Hnets (opens l) ltac:(simpl; auto)) as (formed & _). destruct (formed_facts _ _ formed) as (Hp & _). fold p in Hp.
+  assert (C : Forall (fun c => Rabs c <= bpow radix2 16) (map snd x)).
+  { specialize (Hclose r In_r). rewrite forallb_forall in Hclose. unfold in_place in Hb. clear -Hb Hclose Hp.
+    induction Hb as [|b y bs ys [_ Hc] _ IH]; simpl; constructor.
+    - specialize (Hclose b (or_introl eq_refl)). apply andb_prop in Hclose as [_ K]. now apply (close_is_small p (snd b)).
+    - apply IH. intros c Hin. apply Hclose. now right. }
+  pose proof (gates_are_small _ _ _ _ _ sigmoid_is_small Hi) as Si. pose proof (gates_are_small _ _ _ _ _ sigmoid_is_small Hf) as Sf.
+  pose proof (gates_are_small _ _ _ _ _ tanh_is_small Hg) as Sg. pose proof (gates_are_small _ _ _ _ _ sigmoid_is_small Ho) as So.
+  pose proof (combine_all _ _ _ _ (combine_all _ _ _ _ (combine_all _ _ _ _ Si Sf) (combine_all _ _ _ _ Sg So)) C) as All.
+  apply Forall_impl with (2 := All). intros [[[vi vf] [vg vo]] c] [[[A B] [D E]] F]. simpl in *.
+  apply two_is_moderate in A, B, D, E. apply (small_is_moderate 16) in F; [|lia]. split; [now apply two_products_fit|].
+  intros d t _ Ht. apply one_product_fits; [exact E|]. apply two_is_moderate. now apply (near_is_small tanh d), Ht; apply tanh_is_small.
+Qed.
+
+Theorem lstm_excludes_overflow : lstm_overflows_nowhere l m.
+Proof.
+  intros w x letters reached. destruct lstm_facts as (Hnets & Hsize & closed & _). split.
+  - intros s Hs.
+    destruct (every_word_is_known place state m at_state (Place 0 []) in_place zero_state (lstm_step l) at_zero
+      (lstm_enters l m) places targets closed lstm_begins lstm_entered w x letters reached) as (r & In_r & _ & Hb).
+    destruct (somewhere place m at_state (Place 0 []) at_zero (lstm_enters l m) places targets closed r s In_r Hs) as (to & _ & E).
+    split; [|intros; now apply (cells_fit r s)]. intros n v Hn Hv. destruct (Hnets n Hn) as (formed & Hp & Hlen).
+    unfold lstm_enters in E. cbv zeta in E. rewrite !andb_true_iff in E. destruct E as [[_ E] _].
+    apply both_hold in E as [quiet _]. rewrite forallb_forall in quiet. fold p in quiet.
+    apply (calm_fits m n s (map fst (boxes r))); auto.
+    + rewrite Hp. apply quiet. simpl in Hn |- *. intuition (subst; auto).
+    + rewrite Hp. now apply places_hold_h.
+    + rewrite map_length, Hlen. now apply Hsize.
+  - intros row some Hrow. destruct (Hnets (shows l) ltac:(simpl; auto 6)) as (formed & Hp & Hlen).
+    destruct (every_word_leads place state m at_state (Place 0 []) in_place zero_state (lstm_step l) at_zero
+      (lstm_enters l m) places targets closed lstm_begins lstm_entered w x (conj some letters) reached)
+      as (from & s & r & _ & In_r & _ & E & _ & Hb).
+    unfold lstm_enters in E. cbv zeta in E. rewrite !andb_true_iff in E. destruct E as [_ ok].
+    apply fits_where_small.
+    + destruct (formed_facts _ _ formed) as (_ & short & _ & Hhead & _). rewrite row_count; rewrite ?Hhead by exact Hrow;
+        rewrite <- (same_length _ _ _ (places_hold_h r x Hb)), map_length, (Hsize r In_r), <- Hlen; lia.
+    + apply (head_terms_are_small (shows l) m formed _ (map fst (boxes r)) _ row ok); [rewrite Hp; now apply places_hold_h|exact Hrow].
+Qed.
+
 End LstmSound.
 
 Theorem lstm_check_is_sound l m places targets :
   lstm_check l m places targets = true -> lstm_right_at_every_length l m.
 Proof. apply lstm_right_everywhere. Qed.
+
+Theorem lstm_check_excludes_overflow l m places targets :
+  lstm_check l m places targets = true -> lstm_overflows_nowhere l m.
+Proof. apply lstm_excludes_overflow. Qed.
 
 (** So it is in binary32, rounded to nearest. *)
 Theorem lstm_right_in_binary32 l m : lstm_right_at_every_length l m -> lstm_right_in is_binary32 l m.

@@ -47,6 +47,10 @@ Proof.
   intros H. revert c d. induction H; intros c d K; simpl; [constructor|]. destruct K; constructor; auto.
 Qed.
 
+Lemma combine_all {A B} (P : A -> Prop) (Q : B -> Prop) a b :
+  Forall P a -> Forall Q b -> Forall (fun e => P (fst e) /\ Q (snd e)) (combine a b).
+Proof. intros H. revert b. induction H; intros b K; simpl; [constructor|]. destruct K; constructor; auto. Qed.
+
 Lemma map_holds {A B C D} (P : C -> D -> Prop) (f : A -> C) (g : B -> D) a b :
   Forall2 (fun x y => P (f x) (g y)) a b -> Forall2 P (map f a) (map g b).
 Proof. induction 1; simpl; constructor; auto. Qed.

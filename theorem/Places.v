@@ -40,14 +40,30 @@ Definition led_to (q : nat) (x : state) : Prop :=
   exists from s r, In from places /\ In r places /\ (s < symbols m)%nat /\ enters from s r = true /\
                    of_state r = q /\ at_place r x.
 
-Lemma a_symbol_leads q s x y : (s < symbols m)%nat -> known q x -> step s x y -> led_to (next m q s) y.
+Lemma somewhere r s : In r places -> (s < symbols m)%nat -> exists to, In to places /\ enters r s to = true.
 Proof.
-  intros Hs (r & In_r & <- & Hx) Hstep. pose proof closed as parts. apply andb_prop in parts as [_ moves].
+  intros In_r Hs. pose proof closed as parts. apply andb_prop in parts as [_ moves].
   apply all2_holds in moves. destruct (first_of_pair _ _ _ r moves In_r) as (row & K).
   rewrite forallb_forall in K. specialize (K s ltac:(apply in_seq; lia)).
   apply andb_prop in K as [K L]. apply Nat.ltb_lt in L.
-  set (to := nth (nth s row 0%nat) places empty) in *. assert (In_to : In to places) by now apply nth_In.
+  exists (nth (nth s row 0%nat) places empty). split; [now apply nth_In|exact K].
+Qed.
+
+Lemma a_symbol_leads q s x y : (s < symbols m)%nat -> known q x -> step s x y -> led_to (next m q s) y.
+Proof.
+  intros Hs (r & In_r & <- & Hx) Hstep. destruct (somewhere r s In_r Hs) as (to & In_to & K).
   destruct (entered r s to x y In_r In_to Hs K Hx Hstep). exists r, s, to. repeat split; auto.
+Qed.
+
+Theorem every_word_is_known w x :
+  Forall (fun s => (s < symbols m)%nat) w -> after nat state first step w x -> known (run nat nat (start m) (next m) w) x.
+Proof.
+  apply (every_word nat state first step nat (start m) (next m)).
+  - pose proof closed as parts. apply andb_prop in parts as [found _].
+    apply existsb_exists in found as (r & Hr & E). apply andb_prop in E as [Hq Hz]. apply Nat.eqb_eq in Hq.
+    exists r. auto.
+  - intros q t c d Ht Hc Hcd. destruct (a_symbol_leads q t c d Ht Hc Hcd) as (f & v & r & ? & ? & ? & ? & ? & ?).
+    exists r. auto.
 Qed.
 
 Theorem every_word_leads w x :
@@ -55,13 +71,7 @@ Theorem every_word_leads w x :
 Proof.
   intros [some letters] reached. destruct reached as [|w s a b before one]; [easy|].
   apply Forall_app in letters as [letters last]. rewrite run_one_more.
-  apply (a_symbol_leads _ s a); [now inversion last| |exact one].
-  apply (every_word nat state first step nat (start m) (next m) (fun s => (s < symbols m)%nat) known); auto.
-  - pose proof closed as parts. apply andb_prop in parts as [found _].
-    apply existsb_exists in found as (r & Hr & E). apply andb_prop in E as [Hq Hz]. apply Nat.eqb_eq in Hq.
-    exists r. auto.
-  - intros q t c d Ht Hc Hcd. destruct (a_symbol_leads q t c d Ht Hc Hcd) as (f & v & r & ? & ? & ? & ? & ? & ?).
-    exists r. auto.
+  apply (a_symbol_leads _ s a); [now inversion last|now apply every_word_is_known|exact one].
 Qed.
 
 End Places.

@@ -200,6 +200,15 @@ Proof.
   - apply IH. intros r Hr. apply Hhead. now right.
 Qed.
 
+Lemma head_terms_are_small a b h row :
+  right_on n a b = true -> Forall2 (within p) b h -> In row (head n) ->
+  size (row_terms p h row) <= bpow radix2 100.
+Proof.
+  unfold right_on. intros [_ small]%andb_prop Hb Hrow. rewrite forallb_forall in small.
+  specialize (small row Hrow). apply Z.leb_le in small. destruct formed_facts as (Hp & _).
+  eapply Rle_trans; [exact (row_size p b h row Hp Hb)|]. rewrite <- huge_is. now apply real_le.
+Qed.
+
 Variables (regions : list region) (targets : list (list nat)).
 Hypothesis checked : check n m regions targets = true.
 
@@ -293,14 +302,6 @@ Proof.
   eapply Rle_trans; [now apply (terms_size s h (box r))|]. fold x. rewrite <- huge_is. now apply real_le.
 Qed.
 
-Lemma head_terms_are_small q h row :
-  answered q h -> In row (head n) -> size (row_terms (scale n) h row) <= bpow radix2 100.
-Proof.
-  intros (r & _ & _ & Hb & Hright) Hrow. unfold right_on in Hright. apply andb_prop in Hright as [_ small]. rewrite forallb_forall in small.
-  specialize (small row Hrow). apply Z.leb_le in small. fold p in small |- *. destruct formed_facts as (Hp & _).
-  eapply Rle_trans; [exact (row_size p (box r) h row Hp Hb)|]. rewrite <- huge_is. now apply real_le.
-Qed.
-
 Theorem right_everywhere : right_at_every_length n m.
 Proof.
   intros w h l Hw Hh Hl. destruct (after_a_symbol w h Hw Hh) as (r & In_r & _ & Hb & Hright).
@@ -329,17 +330,15 @@ Proof.
   apply weaker with (2 := Hl). intros row y. apply binary32_sum.
 Qed.
 
-(** And nothing overflows there: no product and no partial sum, in whatever order, after any word. *)
+(** And nothing overflows: no product and no partial sum, in whatever order, after any word. *)
 Definition overflows_nowhere (n : network) (m : machine) : Prop :=
-  forall w h, Forall (fun s => (s < symbols m)%nat) w -> state_after_in is_binary32 n w h ->
-  (forall s v z, (s < symbols m)%nat -> In v (units n) ->
-     sum_in is_binary32 (terms n s h v) z -> sum_in is_finite_binary32 (terms n s h v) z) /\
-  (forall row y, w <> [] -> In row (head n) ->
-     sum_in is_binary32 (row_terms (scale n) h row) y -> sum_in is_finite_binary32 (row_terms (scale n) h row) y).
+  forall w h, Forall (fun s => (s < symbols m)%nat) w -> state_after n w h ->
+  (forall s v, (s < symbols m)%nat -> In v (units n) -> fits (terms n s h v)) /\
+  (forall row, w <> [] -> In row (head n) -> fits (row_terms (scale n) h row)).
 
 Theorem check_excludes_overflow n m regions targets : check n m regions targets = true -> overflows_nowhere n m.
 Proof.
-  intros checked w h letters reached. apply binary32_state in reached.
+  intros checked w h letters reached.
   assert (formed : well_formed n m = true).
   { unfold check in checked. cbv zeta in checked. rewrite !andb_true_iff in checked. tauto. }
   pose proof (always_together n m formed regions targets checked w h letters reached) as T.
@@ -347,13 +346,13 @@ Proof.
   { destruct T as (r & In_r & _ & Hb). destruct (checked_facts n m regions targets checked) as (Hr & _).
     destruct (Hr r In_r) as [_ Lb]. apply same_length in Hb. lia. }
   destruct (formed_facts n m formed) as (_ & short & _ & Hhead & Hsym). split.
-  - intros s v z Hs Hv Hz. destruct (Hsym s Hs) as [few _]. apply no_overflow; [exact Hz| |].
+  - intros s v Hs Hv. destruct (Hsym s Hs) as [few _]. apply fits_where_small.
     + rewrite (terms_count n m formed s h v Hs Hv L). exact few.
     + eapply terms_are_small; eassumption.
-  - intros row y some Hrow Hy. apply no_overflow; [exact Hy| |].
+  - intros row some Hrow. apply fits_where_small.
     + rewrite row_count; [lia|]. now rewrite Hhead.
-    + eapply head_terms_are_small; [exact formed| |exact Hrow].
-      exact (after_a_symbol n m formed regions targets checked w h (conj some letters) reached).
+    + destruct (after_a_symbol n m formed regions targets checked w h (conj some letters) reached) as (r & _ & _ & Hb & ok).
+      now apply (head_terms_are_small n m formed (answer m (run nat nat (start m) (next m) w)) (box r)).
 Qed.
 
 (** The claim is not empty: after every word there is an evaluation that is allowed. *)

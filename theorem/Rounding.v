@@ -209,9 +209,6 @@ Qed.
 
 (** * Overflow *)
 
-(** Binary32 with its greatest exponent. *)
-Definition is_finite_binary32 (x y : R) : Prop := y = binary32 x /\ Rabs y < bpow radix2 128.
-
 Lemma sum_is_small l y : sum l y -> (length l <= 4000)%nat -> Rabs y <= 2 * size l + 1.
 Proof.
   intros Hy short. pose proof (sum_error _ _ Hy) as E. pose proof (size_positive l) as S.
@@ -227,22 +224,47 @@ Proof.
   replace y with (exact l + (y - exact l)) by ring. eapply Rle_trans; [apply Rabs_triang|]. lra.
 Qed.
 
-(** A sum whose terms are not huge overflows nowhere on the way, however it is taken. *)
-Theorem no_overflow l y :
-  sum_in is_binary32 l y -> (length l <= 4000)%nat -> size l <= bpow radix2 100 -> sum_in is_finite_binary32 l y.
+(** Whatever part of these terms is summed, in whatever order, no result is too large for binary32. *)
+Definition fits (terms : list (R * R)) : Prop :=
+  forall part rest y, Permutation (part ++ rest) terms -> sum part y -> Rabs y < bpow radix2 128.
+
+Lemma a_power e : (0 <= e)%Z -> 1 <= bpow radix2 e.
+Proof. intros. change 1 with (bpow radix2 0). apply bpow_le. assumption. Qed.
+
+(** Terms that are not huge overflow nowhere. *)
+Theorem fits_where_small terms : (length terms <= 4000)%nat -> size terms <= bpow radix2 100 -> fits terms.
 Proof.
-  assert (least : forall l y, sum_in is_binary32 l y -> (length l <= 4000)%nat -> size l <= bpow radix2 100 ->
-            Rabs y < bpow radix2 128).
-  { intros k z Hz short small. pose proof (sum_is_small k z (binary32_sum _ _ Hz) short).
-    pose proof (bpow_le radix2 0 100 ltac:(lia)) as one. change (bpow radix2 0) with 1 in one.
-    assert (bpow radix2 128 = bpow radix2 28 * bpow radix2 100) as E by (rewrite <- bpow_plus; reflexivity).
-    assert (bpow radix2 28 = 268435456) as F by reflexivity. rewrite F in E. lra. }
-  intros Hy. pose proof (least _ _ Hy) as whole. revert whole.
-  induction Hy as [a b y Hr|a b l x y Hl IH Hr|l l' x x' y Hl IH Hl' IH' Hr|l l' y same Hl IH]; intros whole short small.
-  - apply product. split; auto.
-  - simpl in *. pose proof (Rabs_pos (a * b)). pose proof (size_positive l).
-    apply (fused _ a b l x); [apply IH; [now apply least| |]; [lia|lra]|split; auto].
-  - rewrite app_length, size_app in *. pose proof (size_positive l). pose proof (size_positive l').
-    apply (joined _ l l' x x'); [apply IH|apply IH'|split; auto]; try (now apply least); try lia; lra.
-  - rewrite <- (Permutation_length same), <- (size_reordered _ _ same) in *. apply (reordered _ l); auto.
+  intros short small part rest y same Hy.
+  rewrite <- (Permutation_length same), app_length in short. rewrite <- (size_reordered _ _ same), size_app in small.
+  pose proof (size_positive rest). pose proof (sum_is_small part y Hy ltac:(lia)).
+  pose proof (a_power 100 ltac:(lia)) as one.
+  assert (bpow radix2 128 = bpow radix2 28 * bpow radix2 100) as E by (rewrite <- bpow_plus; reflexivity).
+  assert (bpow radix2 28 = 268435456) as F by reflexivity. rewrite F in E. lra.
+Qed.
+
+(** Numbers of up to 2^40, of which one rounded result is as small again, and sums of two products fit. *)
+Definition moderate (x : R) : Prop := Rabs x <= bpow radix2 40.
+
+Lemma two_products_fit a b c d : moderate a -> moderate b -> moderate c -> moderate d -> fits [(a, b); (c, d)].
+Proof.
+  unfold moderate. intros A B C D. apply fits_where_small; [simpl; lia|]. cbn [size fold_right fst snd]. rewrite !Rabs_mult.
+  pose proof (Rmult_le_compat _ _ _ _ (Rabs_pos a) (Rabs_pos b) A B) as AB.
+  pose proof (Rmult_le_compat _ _ _ _ (Rabs_pos c) (Rabs_pos d) C D) as CD. rewrite <- bpow_plus in AB, CD.
+  assert (bpow radix2 100 = bpow radix2 20 * bpow radix2 (40 + 40)) as E by (rewrite <- bpow_plus; reflexivity).
+  assert (bpow radix2 20 = 1048576) as F by reflexivity. pose proof (bpow_ge_0 radix2 (40 + 40)). rewrite E, F. lra.
+Qed.
+
+Lemma one_product_fits a b : moderate a -> moderate b -> fits [(a, b)].
+Proof.
+  intros A B part rest y same Hy. apply (two_products_fit a b a b A B A B part (rest ++ [(a, b)]) y); [|exact Hy].
+  rewrite app_assoc. now apply (Permutation_app_tail [(a, b)]) in same.
+Qed.
+
+Lemma rounded_is_moderate x y : Rabs x <= bpow radix2 30 -> rounded x y -> moderate y.
+Proof.
+  unfold rounded, moderate. intros X Y. pose proof (abs_sum y x 0) as K. rewrite !Rminus_0_r in K.
+  assert (U : u = / 16777216) by reflexivity. assert (T : tiny <= / 16777216) by (rewrite <- U; apply bpow_le; lia).
+  pose proof (bpow_le radix2 0 30 ltac:(lia)) as one. change (bpow radix2 0) with 1 in one.
+  assert (bpow radix2 40 = bpow radix2 10 * bpow radix2 30) as E by (rewrite <- bpow_plus; reflexivity).
+  assert (bpow radix2 10 = 1024) as F by reflexivity. rewrite E, F. rewrite U in Y. pose proof (Rabs_pos x). lra.
 Qed.

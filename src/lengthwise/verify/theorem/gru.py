@@ -7,13 +7,9 @@ import numpy as np
 from ..checker.intervals import Array
 from .coq import listed, ns, pairs, whole_numbers
 from .family import Certificate, Family
-from .recurrences import NEAR_TANH, SPARE, U, boxes, gates, grown, names, refusal, sigmoid, times
+from .recurrences import NEAR_TANH, SPARE, U, boxes, gates, grown, names, refusal, sigmoid, theorem, times
 
-THEOREM = """Theorem certificate_NAME : gru_right_at_every_length weights claim.
-Proof. exact (gru_check_is_sound weights claim places targets checked). Qed.
-
-Print Assumptions certificate_NAME.
-"""
+THEOREM = theorem("gru_", "places targets")
 
 
 def network(certificate: Certificate, numbers: dict[str, Array], scale: int) -> str:

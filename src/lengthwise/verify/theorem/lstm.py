@@ -7,13 +7,9 @@ import numpy as np
 from ..checker.intervals import Array
 from .coq import listed, ns, pair, whole_numbers, zs
 from .family import Certificate, Family
-from .recurrences import NEAR_TANH, SPARE, U, boxes, gates, grown, names, refusal, sigmoid, times
+from .recurrences import NEAR_TANH, SPARE, U, boxes, gates, grown, names, refusal, sigmoid, theorem, times
 
-THEOREM = """Theorem certificate_NAME : lstm_right_at_every_length weights claim.
-Proof. exact (lstm_check_is_sound weights claim places targets checked). Qed.
-
-Print Assumptions certificate_NAME.
-"""
+THEOREM = theorem("lstm_", "places targets")
 
 
 def network(certificate: Certificate, numbers: dict[str, Array], scale: int) -> str:

@@ -36,6 +36,20 @@ NAMES = {
 }
 
 
+def theorem(prefix: str, arguments: str) -> str:
+    """What follows where the check says yes, by the names of the cell's file."""
+    return f"""Theorem certificate_NAME : {prefix}right_at_every_length weights claim.
+Proof. exact ({prefix}check_is_sound weights claim {arguments} checked). Qed.
+
+(** And no product and no partial sum overflows binary32, after any word and in any order. *)
+Theorem no_overflow_NAME : {prefix}overflows_nowhere weights claim.
+Proof. exact ({prefix}check_excludes_overflow weights claim {arguments} checked). Qed.
+
+Print Assumptions certificate_NAME.
+Print Assumptions no_overflow_NAME.
+"""
+
+
 def names(certificate: Certificate) -> dict[str, str]:
     """The parts of a cell and of what stands about it, as the weights call them."""
     del certificate

@@ -7,20 +7,11 @@ import numpy as np
 from ..checker.intervals import Array
 from .coq import listed, ns, pairs, whole_numbers
 from .family import Certificate, Family
-from .recurrences import GRID, NEAR_TANH, U, boxes, names, refusal, shared, units
+from .recurrences import GRID, NEAR_TANH, U, boxes, names, refusal, shared, theorem, units
 
 FURTHEST = 64.0
 """tanh is 1 or -1 there, as far as any check can see."""
-THEOREM = """Theorem certificate_NAME : right_at_every_length weights claim.
-Proof. exact (check_is_sound weights claim regions targets checked). Qed.
-
-(** And no product and no partial sum overflows binary32, after any word and in any order. *)
-Theorem no_overflow_NAME : overflows_nowhere weights claim.
-Proof. exact (check_excludes_overflow weights claim regions targets checked). Qed.
-
-Print Assumptions certificate_NAME.
-Print Assumptions no_overflow_NAME.
-"""
+THEOREM = theorem("", "regions targets")
 
 
 def network(certificate: Certificate, numbers: dict[str, Array], scale: int) -> str:
