@@ -16,7 +16,7 @@ from lengthwise.verify.theorem import folder as theorem
 from ..site.test_build import build  # noqa: F401
 from ..site.test_proof import in_javascript
 from .corpus import NETWORKS, network
-from .test_theorem import compiled, coq, development, head, parts_of  # noqa: F401
+from .test_theorem import compiled, coq, development, head, is_written, parts_of  # noqa: F401
 
 CHECKS = {
     "Recurrence": "check weights claim regions targets",
@@ -84,8 +84,3 @@ def test_coq(name, tmp_path, development):  # noqa: F811
     said = re.findall(r"= (true|false)\s+: bool", compiled(tmp_path, "Changed"))
     verdicts = dict(zip(written, said, strict=True))
     agree("coq", name, [verdicts.get(what) == "true" for what in cases])
-
-
-def is_written(case, own):
-    """Whether a theorem is written about such a network, and it has all its weights."""
-    return theorem.refusal(case.certificate) is None and case.weights.keys() >= own.weights.keys()

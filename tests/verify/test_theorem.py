@@ -93,6 +93,11 @@ def parts_of(content, tensors):
     )
 
 
+def is_written(case, own):
+    """Whether a theorem is written about such a network, and it has all its weights."""
+    return theorem.refusal(case.certificate) is None and case.weights.keys() >= own.weights.keys()
+
+
 def test_automata_that_add_their_tokens_are_refused(tmp_path):
     content = copy.deepcopy(certificate_of("parity-automaton"))
     content["model"]["config"]["mixer"]["inputs"] = "linear"

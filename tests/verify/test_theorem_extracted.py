@@ -20,9 +20,9 @@ from lengthwise.verify.theorem import extraction
 from lengthwise.verify.theorem import folder as theorem
 from lengthwise.verify.theorem.regulargpt import EXTRACTED
 
+from .corpus import network
 from .proposals import accepted
-from .test_theorem import certificate_of, compiled, development  # noqa: F401
-from .test_theorem_trees import COMPILED, narrow, tampered_proofs, tampered_weights  # noqa: F401
+from .test_theorem import COMPILED, certificate_of, compiled, development, is_written  # noqa: F401
 
 SOURCES = Path(__file__).parents[2] / "theorem" / "extracted"
 
@@ -57,6 +57,13 @@ def checker(tmp_path_factory, development):  # noqa: F811
     return built(folder, "numbers.ml", "checked.mli", "checked.ml", "read.ml", "run.ml", "regulargpt.ml")
 
 
+@pytest.fixture(scope="module")
+def narrow():
+    """The certificate of parity in 8 numbers a node, and the weights."""
+    own = network("tree")[0]
+    return own.certificate, own.weights
+
+
 def decided(checker, folder, files, *options):
     """The exit code of the program over these files, and the line that it prints."""
     folder.mkdir(exist_ok=True)
@@ -81,23 +88,22 @@ def test_it_accepts_what_the_kernel_accepts(checker, tmp_path):
 
 @extracts
 @pytest.mark.slow
-def test_it_rejects_whatever_was_changed(checker, narrow, tmp_path):  # noqa: F811
+def test_it_rejects_whatever_was_changed(checker, narrow, tmp_path):
     """The changes that Coq and the checker in numpy reject."""
-    content, tensors = narrow
-    assert decided(checker, tmp_path, theorem.statement(content, tensors))[0] == 0
-    changes = [(name, content, other) for name, other in tampered_weights(tensors)]
-    changes += [(name, other, tensors) for name, other in tampered_proofs(content)]
+    own, changes = network("tree")
+    assert decided(checker, tmp_path, theorem.statement(*narrow))[0] == 0
+    changes = [case for case in changes if "coq" not in case.accepted_by and is_written(case, own)]
     assert len(changes) >= 35
-    for i, (name, *changed) in enumerate(changes):
+    for i, case in enumerate(changes):
         options = ("--jobs", "2") if i % 5 == 0 else ()
-        code, line = decided(checker, tmp_path, theorem.statement(*changed), *options)
-        assert code == 1, name
-        assert "rejected, for this does not hold: " in line, name
+        code, line = decided(checker, tmp_path, theorem.statement(case.certificate, case.weights), *options)
+        assert code == 1, case.what
+        assert "rejected, for this does not hold: " in line, case.what
 
 
 @extracts
 @pytest.mark.slow
-def test_it_says_which_condition_fails(checker, narrow, tmp_path):  # noqa: F811
+def test_it_says_which_condition_fails(checker, narrow, tmp_path):
     content, tensors = narrow
     wrong = {**tensors, "head.weight": -tensors["head.weight"]}
     assert "the head is right on code 0" in decided(checker, tmp_path, theorem.statement(content, wrong))[1]
@@ -120,7 +126,7 @@ def test_it_says_which_condition_fails(checker, narrow, tmp_path):  # noqa: F811
         ("Extracted.v", "bool := [].", "bool := [maybe].", "true or false was to stand there"),
     ],
 )
-def test_it_reads_nothing_else(file, old, new, why, checker, narrow, tmp_path):  # noqa: F811
+def test_it_reads_nothing_else(file, old, new, why, checker, narrow, tmp_path):
     files = theorem.statement(*narrow)
     changed = files[file].replace(old, new, 1)
     assert changed != files[file]
