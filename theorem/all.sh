@@ -31,8 +31,8 @@ for network in "$@"; do
     echo "$said: Coq checks the theorem"
     make --no-print-directory -s -C "$out" >"$out/said"
     for file in theorem/*.v; do
-        compiled=$out/$(basename "$file")o
-        if [ -f "$compiled" ]; then cp "$file" "$compiled" "$kept"; fi
+        read=$out/$(basename "$file")
+        if [ -f "${read}o" ]; then cp "$read" "${read}o" "$kept"; fi
     done
     touch "$out/accepted"
     echo "$said: accepted by Coq's kernel, $(($(date +%s) - begun)) s"
