@@ -39,7 +39,7 @@ def test_there_are_enough_to_choose_from():
     assert len(NAMES) >= 24
     assert PROVED
     assert REFUTED
-    assert {NAMES[name]["model"]["name"] for name in LANGUAGE} >= {"chacal", "transformer"}
+    assert {NAMES[name]["model"]["name"] for name in LANGUAGE} >= {"chacal", "transformer", "bipe"}
     assert {about["model"]["name"] for about in NAMES.values()} >= {"regular-gpt", "block-lrnn", "chacal", "bipe"}
     assert sum(file.stat().st_size for file in zoo_folder().rglob("*")) < 10e6
 
