@@ -45,6 +45,9 @@ export function open(tensors, config) {
   });
   // An entry is the block it is in, its place there at first, and its value; a state is where the entries lie.
   const entries = [...initial.data].flatMap((value, at) => (value === 0 ? [] : [{ block: Math.floor(at / side), place: at % side, value }]));
+  // Biases that send an entry from its first place where not every symbol does: a proof hangs on them.
+  const columns = entries.flatMap(({ block, place }) => Array.from({ length: side }, (_, i) => i)
+    .filter((i) => choices.some((to) => to[block * side + place] !== i)).map((i) => (block * side + i) * side + place));
   const first = () => entries.map(({ place }) => place);
   const step = (state, symbol) => entries.map(({ block }, k) => choices[symbol][block * side + state[k]]);
   /** The values that meet at each place of each block. */
@@ -67,7 +70,7 @@ export function open(tensors, config) {
     const names = new Map(proof.states[0].map((where, i) => [String(where), `state ${i}`]));
     return (state) => names.get(String(state)) ?? "another state";
   }
-  return { ...w, entries, met, first, step, logits, places: named, broken: { name: `${LAYER}.mixer.transition.2.bias`, by: 10 } };
+  return { ...w, entries, met, first, step, logits, places: named, broken: { name: `${LAYER}.mixer.transition.2.bias`, by: 10, at: columns } };
 }
 
 function apply([matrix, bias], x) {

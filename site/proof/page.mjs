@@ -144,9 +144,9 @@ export function show(place, proof) {
     start.disabled = broken.disabled = false;
   }
   function perturb() {
-    const { name, by } = network.broken, { shape, data } = tensors[name];
-    const moved = data.slice(), at = Math.floor(Math.random() * data.length);
-    moved[at] += moved[at] > 0 ? -by : by;
+    const { name, by, at: all } = network.broken, { shape, data } = tensors[name];
+    const moved = data.slice(), place = Math.floor(Math.random() * (all ?? data).length), at = all ? all[place] : place;
+    moved[at] += !all && moved[at] > 0 ? -by : by;
     tensors = { ...tensors, [name]: { shape, data: moved } };
     changed.textContent = `Number ${number(at)} of ${name} was ${data[at].toPrecision(4)}, and is ${moved[at].toPrecision(4)}.`;
     network = opened(proof, tensors);
