@@ -245,7 +245,7 @@ def read_text(path: Path) -> str:
 def digest_of(path: Path, missing: str = IN_ORDER) -> str:
     """The SHA-256 of a regular file, however large."""
     with open_file(path, missing) as file, naming(path):
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
 
 
 def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:

@@ -225,7 +225,7 @@ class _ProcessPool:
     def poll(self, active: Mapping[Any, Work]) -> Iterator[tuple[Any, News]]:
         for pipe in multiprocessing.connection.wait(list(active), timeout=self.pause):
             try:
-                over, news = pipe.recv()  # pyright: ignore[reportAttributeAccessIssue]
+                over, news = pipe.recv()  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
             except (EOFError, OSError):
                 # Ended, or killed in the middle of a message.
                 over, news = True, None

@@ -80,13 +80,13 @@ class SlurmJobs(Pooled):
         """Submitit's, with what each job takes."""
         import submitit  # pyright: ignore[reportMissingImports]
 
-        together = groups_a_job(job)
         executor = submitit.AutoExecutor(folder=folder, cluster=self.cluster, slurm_max_num_timeout=TIMES)
-        more = dict(word.partition("=")[::2] for word in self.extra.split(",")) if self.extra else {}
+        pairs = (word.partition("=") for word in (self.extra or "").split(",") if word)
+        more = {name: value for name, _, value in pairs}
         executor.update_parameters(
             name="lengthwise",
             timeout_min=self.minutes,
-            cpus_per_task=ceil(together * job.cpus),
+            cpus_per_task=ceil(groups_a_job(job) * job.cpus),
             mem_gb=self.memory,
             slurm_gpus_per_node=ceil(job.gpus) if job.gpus else None,
             slurm_partition=self.partition,

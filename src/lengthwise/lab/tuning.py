@@ -29,7 +29,7 @@ from .running import Listener, run
 from .sweeps import Settings, check_choosable, parse
 
 if TYPE_CHECKING:
-    import optuna
+    import optuna  # pyright: ignore[reportMissingImports]
     from torch import nn
 
 

@@ -18,7 +18,7 @@ A recipe of your own is a file that defines `recipe(scale)`, and `lengthwise rep
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from ..errors import Error, UnknownName
 from ..foreign_code import blaming
@@ -143,7 +143,7 @@ def _table(paper: str, table: str) -> RecipeFunction:
         make = getattr(run_file(paper), "recipe", None)
         if not callable(make):
             raise Error(f"{paper}: a recipe's file defines recipe(scale), and this one does not.")
-        return make
+        return cast(RecipeFunction, make)
     if paper == "study":
         raise Error(f"A study is a file: lengthwise reproduce studies/{table.replace('-', '_') or 'NAME'}.py")
     if (paper, table) not in TABLES:

@@ -187,7 +187,7 @@ def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = Fa
         raise Error(f"certify: this model cannot be settled: taught its own machine, it keeps {share}.")
     made = "settled" if settle else "consolidated" if share.own else "compiled"
     subject = subject._replace(model=lesson.model.eval(), made=made, kept=share)
-    _keep_taught(subject.model, save, subject, of)
+    _keep_taught(lesson.model, save, subject, of)
     return subject
 
 

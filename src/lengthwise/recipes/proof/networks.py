@@ -132,7 +132,7 @@ def _decided(run: Run, question: NetworkQuestion, device: str) -> list[ProofNetw
     for made, asked in (("settled", question.settle), ("consolidated", question.consolidate)):
         if asked and results[-1].raw != "proved":
             make = partial(_taught, run, question.budget.consolidate, made == "settled")
-            results += _made(run, made, make, task, claim, question, device)
+            results += _made(run, cast(HowMade, made), make, task, claim, question, device)
     if question.compile:
         results += _made(
             run, "compiled", partial(_compiled, task, question.budget.compile), task, claim, question, device

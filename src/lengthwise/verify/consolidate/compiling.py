@@ -252,6 +252,7 @@ def consolidate_run(
     inner = getattr(subject.model, "inner", subject.model)
     if why := refusal(inner):
         raise Error(f"consolidate_run: this model has no codes: {why}.")
+    assert isinstance(inner, LengthwiseForCausalLM)
     right = checked_to_have_learned(subject.model, subject.claim, subject.lengths)
     return replace(teach_codes(inner, subject.claim, seed=seed, seconds=seconds, hear=hear), right=right)
 
@@ -277,7 +278,7 @@ def teach_codes(
     conditions = algebra.conditions()
     codes, own = canonical_codes(model, algebra, conditions, seed)
     closure = Closure(algebra, codes, conditions, hear=hear)
-    nodes = inner.depth.layers[0].nodes
+    nodes: Any = inner.depth.layers[0].nodes
     looked = closure.look(ClosureNetwork(model, codes))
     if len(looked.wrong) > (1 - OWN_CODES) * looked.conditions:
         structured = fitted(structured_codes(algebra), nodes.groups, nodes.codes)

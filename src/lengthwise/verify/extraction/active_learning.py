@@ -56,9 +56,9 @@ class Teacher:
 def learn(reader: Reader, sample: Sample, model: nn.Module) -> Extracted:
     """The machine of the model over the symbols of the reader's claim."""
     try:
-        from aalpy import Oracle, run_KV
-        from aalpy.base import SUL
-        from aalpy.oracles import WMethodEqOracle
+        from aalpy import Oracle, run_KV  # pyright: ignore[reportMissingImports]
+        from aalpy.base import SUL  # pyright: ignore[reportMissingImports]
+        from aalpy.oracles import WMethodEqOracle  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise Error("extract: automata learning needs AALpy. pip install 'lengthwise[extract]'.") from error
     teacher, claim = Teacher(reader), reader.claim

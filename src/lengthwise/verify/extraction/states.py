@@ -47,7 +47,7 @@ def no_recurrence(model: object) -> str | None:
 
 def find_states(model: nn.Module, claim: Claim, sample: Sample, until: float = inf) -> Extracted:
     """Returns the machine of the model over all words after which `claim` asks something."""
-    inner: LengthwiseForCausalLM = getattr(model, "inner", model)
+    inner: Any = getattr(model, "inner", model)
     states = torch.cat([_after(inner, words)[0] for words in sample.words[:SHORT]])
     apart = float(torch.cdist(states, states).max()) + 1e-6
     build = lambda share: _explored(inner, claim, share * apart, until)  # noqa: E731

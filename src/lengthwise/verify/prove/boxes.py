@@ -120,7 +120,7 @@ class TreeBoxes:
         self.node, self.claim, self.algebra = node, claim, algebra
         self.symbols = range(claim.machine.num_symbols)
         one_each = np.arange(len(algebra)), *algebra.conditions(), np.zeros((0, 2), dtype=int)
-        self.elements, taps, results, self.places, self.returns = sets or Sets(*one_each)
+        self.elements, taps, results, self.places, self.returns = sets or Sets(*one_each)  # pyright: ignore[reportCallIssue]
         order = np.lexsort((taps == PAD).T)  # conditions with as many pads side by side
         self.taps, self.results = torch.from_numpy(taps[order]), torch.from_numpy(results[order])
         states = algebra.states[self.elements]
@@ -157,7 +157,7 @@ class TreeBoxes:
             for part in range(0, len(rows), CONDITIONS_AT_ONCE):
                 here = slice(part, part + CONDITIONS_AT_ONCE)
                 with np.errstate(over="ignore", invalid="ignore"):
-                    read = [network.read(Point(*(each[t[here].numpy() - 1] for each in table))) for t in taps]
+                    read = [network.read(Point.at(*(each[t[here].numpy() - 1] for each in table))) for t in taps]
                     image, target = enclosed(network.node(read)), self.results[rows[here]]
                 off = off_centre(image.lo, image.hi, centres[target])
                 far = far.scatter_reduce(0, target[:, None].expand_as(off), off, "amax")
