@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lengthwise import tasks
 from lengthwise.automata import Semiautomaton
+from lengthwise.lab import load_model
 from lengthwise.lab.collection import network_folder
 from lengthwise.verify import certificate as certificates
 from lengthwise.verify import compile_machine
 from lengthwise.verify.checker.weights import read_model
-from lengthwise.verify.claim import Claim
+from lengthwise.verify.claim import Claim, claim_of
 from lengthwise.verify.prove.codes import prove_codes
 from lengthwise.verify.theorem import extraction
 from lengthwise.verify.theorem import folder as theorem
@@ -25,6 +28,7 @@ from .proposals import accepted
 from .test_theorem import COMPILED, certificate_of, compiled, development, is_written  # noqa: F401
 
 SOURCES = Path(__file__).parents[2] / "theorem" / "extracted"
+WIDER = SOURCES.parent / "wider.py"
 
 
 def can_extract():
@@ -99,6 +103,23 @@ def test_it_rejects_whatever_was_changed(checker, narrow, tmp_path):
         code, line = decided(checker, tmp_path, theorem.statement(case.certificate, case.weights), *options)
         assert code == 1, case.what
         assert "rejected, for this does not hold: " in line, case.what
+
+
+@extracts
+@pytest.mark.slow
+def test_a_network_taught_with_the_bounds_is_accepted(checker, tmp_path):
+    """Sums and products modulo 2: `theorem/wider.py`, then numpy's checker, then the extracted one."""
+    task = tasks.get("modular-arithmetic", modulus=2, leading_plus=True)
+    compile_machine(task).save(tmp_path / "compiled")
+    line = [WIDER, tmp_path / "compiled", tmp_path / "wider", task.name, "modulus=2", "leading_plus=true"]
+    done = subprocess.run([sys.executable, *line], capture_output=True, text=True, timeout=600)
+    assert "0 of 179 undecided" in done.stdout, done.stderr[-2000:]
+    model = load_model(tmp_path / "wider").inner
+    certificate = certificates.accepted(model, claim_of(task), prove_codes(model, claim_of(task), 100.0))
+    files = theorem.statement(certificate, read_model(tmp_path / "wider")[1])
+    code, said = decided(checker, tmp_path / "files", files, "--jobs", "2")
+    assert code == 0
+    assert "all 193 conditions hold" in said
 
 
 @extracts
