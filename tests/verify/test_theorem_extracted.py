@@ -12,8 +12,8 @@ import pytest
 
 from lengthwise import tasks
 from lengthwise.automata import Semiautomaton
-from lengthwise.lab import load_model
 from lengthwise.lab.collection import network_folder
+from lengthwise.models import pretrained
 from lengthwise.verify import certificate as certificates
 from lengthwise.verify import compile_machine
 from lengthwise.verify.checker.weights import read_model
@@ -114,7 +114,8 @@ def test_a_network_taught_with_the_bounds_is_accepted(checker, tmp_path):
     line = [WIDER, tmp_path / "compiled", tmp_path / "wider", task.name, "modulus=2", "leading_plus=true"]
     done = subprocess.run([sys.executable, *line], capture_output=True, text=True, timeout=600)
     assert "0 of 179 undecided" in done.stdout, done.stderr[-2000:]
-    model = load_model(tmp_path / "wider").inner
+    folder = str(tmp_path / "wider")
+    model = pretrained.as_classifier(pretrained.find(folder).model(), folder).eval().inner
     certificate = certificates.accepted(model, claim_of(task), prove_codes(model, claim_of(task), 100.0))
     files = theorem.statement(certificate, read_model(tmp_path / "wider")[1])
     code, said = decided(checker, tmp_path / "files", files, "--jobs", "2")
