@@ -47,5 +47,19 @@ for (const radius of [1e-3, 0.01, 0.05, 0.1]) for (let round = 0; round < 20; ro
     }
   });
 }
+// What only a product of two boxes moves, for slopes are 0 in the middle: queries and keys around 0, and values that cancel there.
+const signed = (sign) => affine.linear({ shape: [n, n], data: Float32Array.from({ length: n * n }, (_, k) => (k % (n + 1) ? 0 : sign)) });
+const all = (v) => Array(n).fill(v), alike = { shape: [2, 2], data: new Float32Array(4) }, both = (x) => [signed(1)(x), signed(-1)(x)];
+for (const radius of [0.1, 0.3]) {
+  const around0 = () => affine.box(all(0), all(radius)), ends = [all(radius), all(-radius)], ones = [all(1), all(-1)];
+  const crossed = {
+    scores: [affine.attention(around0(), both(around0()), ones.map(affine.point), alike), plain.attention(ends[0], ends, ones, alike)],
+    values: [affine.attention(affine.point(all(1)), both(around0()), both(around0()), alike), plain.attention(all(1), ends, ends, alike)],
+  };
+  for (const name in crossed) affine.enclosed(crossed[name][0]).forEach(([low, high], i) => {
+    const value = crossed[name][1][i], [outside, wide] = (worst[name] ??= [-Infinity, -Infinity]);
+    worst[name] = [Math.max(outside, low - value, value - high), Math.max(wide, (high - low) / radius)];
+  });
+}
 const erfs = [0, 1e-9, -0.3, 0.7, 1.5, -2.5, 4, 5.9, 6.1, 40].map((x) => [x, affine.erf(x)]);
 console.log(JSON.stringify({ worst, erfs }));

@@ -99,7 +99,7 @@ def test_affine_forms_hold_what_boxes_lead_to():
     """At the corners of boxes, where operations bend most; and they are not much wider than the boxes."""
     command = ["node", Path(__file__).parent / "affine_forms.mjs"]
     said = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout)
-    assert set(said["worst"]) == {"linear", "relu", "gelu", "norm", "attention"}
+    assert set(said["worst"]) == {"linear", "relu", "gelu", "norm", "attention", "scores", "values"}
     for name, (outside, wide) in said["worst"].items():
         assert outside < 0, name
         assert wide < 60, name
