@@ -298,7 +298,7 @@ CLAIMS = [
     ),
     Claim(
         README,
-        "After installation the demo takes under two minutes on two cores.",
+        "After installation the demo takes about two minutes on two cores.",
         holds=lambda: (
             sum(
                 sum(run["seconds"].values())
