@@ -34,10 +34,10 @@ for network in "$@"; do
         read=$out/$(basename "$file")
         if [ -f "${read}o" ]; then cp "$read" "${read}o" "$kept"; fi
     done
-    touch "$out/accepted"
     echo "$said: accepted by Coq's kernel, $(($(date +%s) - begun)) s"
     if [ -f "$out/Extract.v" ]; then
         if ocamlfind query zarith >/dev/null 2>&1; then make --no-print-directory -s -C "$out" extracted; else
             echo "$said: not extracted, for OCaml's zarith is not installed"; fi
     fi
+    touch "$out/accepted"
 done
