@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import re
@@ -13,6 +12,8 @@ import pytest
 
 from lengthwise import mixers, positions
 
+from .conftest import script
+
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "site" / "vectors"
 FILES = sorted(str(file.relative_to(VECTORS)) for file in VECTORS.rglob("*.json"))
@@ -20,10 +21,7 @@ FILES = sorted(str(file.relative_to(VECTORS)) for file in VECTORS.rglob("*.json"
 
 @pytest.fixture(scope="module")
 def atlas():
-    spec = importlib.util.spec_from_file_location("atlas", ROOT / "site" / "atlas.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("atlas")
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,14 +19,6 @@ from ..report.test_html_page import browser
 
 ROOT = Path(__file__).parents[2]
 LINKS = re.compile(r'(?:href|src)="([^"]+)"')
-
-
-@pytest.fixture(scope="module")
-def build():
-    spec = importlib.util.spec_from_file_location("site_build", ROOT / "site" / "build.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_halls_hold_the_whole_zoo(build):
@@ -101,17 +90,6 @@ def test_every_document_has_its_place(build):
     named = [page for pages in build.PARTS.values() for page in pages]
     assert {path.stem for path in (ROOT / "docs").glob("*.md")} <= set(named)
     assert len(named) == len(set(named))
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    pytest.importorskip("pydata_sphinx_theme")
-    out = tmp_path_factory.mktemp("site") / "html"
-    done = subprocess.run(
-        [sys.executable, ROOT / "site" / "build.py", out], capture_output=True, text=True, timeout=900
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return out
 
 
 @pytest.mark.slow

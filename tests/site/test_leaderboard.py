@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -12,16 +11,15 @@ import pytest
 
 from lengthwise import lab
 
+from .conftest import script
+
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "leaderboard").glob("*.json"))
 
 
 @pytest.fixture(scope="module")
 def board():
-    spec = importlib.util.spec_from_file_location("leaderboard", ROOT / "site" / "leaderboard.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("leaderboard")
 
 
 def test_rows_of_our_own_records_say_what_these_say(board):

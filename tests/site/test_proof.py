@@ -21,7 +21,6 @@ from lengthwise.verify.checker.weights import read_model
 from ..report.test_html_page import browser
 from ..verify.corpus_networks import flip_flop_proved
 from ..verify.test_theorem import RNNS
-from .test_build import build, site  # noqa: F401
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 MODULES = Path(__file__).parents[2] / "site" / "proof"
@@ -60,7 +59,7 @@ LARGE = [f"{task}-regular-gpt" for task in TREES[1:]]
 
 
 @pytest.mark.parametrize("large", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_it_accepts_what_python_accepts(large, build):  # noqa: F811
+def test_it_accepts_what_python_accepts(large, build):
     names = [name for name in build.shown_in_the_browser() if (name in LARGE) == large]
     others = {
         "parity-gru",
@@ -82,7 +81,7 @@ def test_it_accepts_what_python_accepts(large, build):  # noqa: F811
         assert verdict["margin"] == pytest.approx(report.margin, rel=0.01), name
 
 
-def test_the_script_of_a_page_checks_as_its_modules_do(build):  # noqa: F811
+def test_the_script_of_a_page_checks_as_its_modules_do(build):
     folder = network_folder("parity-regular-gpt")
     proof = build.proof_of(read_json(folder / "certificate.json"), read_model(folder)[1])
     script = f"""{build.in_one(iter(build.MODULES))}
@@ -107,7 +106,7 @@ def test_affine_forms_hold_what_boxes_lead_to():
         assert abs(value - math.erf(x)) < 2**-42, x
 
 
-def test_a_weight_that_is_another_is_seen_by_its_digest(build):  # noqa: F811
+def test_a_weight_that_is_another_is_seen_by_its_digest(build):
     certificate, weights = flip_flop_proved()
     last = next(reversed(weights))
     proof = build.proof_of(certificate, {**weights, last: np.nextafter(weights[last], np.float32(9))})
@@ -121,7 +120,7 @@ NETWORKS += ["d-2-automaton", "parity-regular-gpt-compiled", *(f"{task}-regular-
 
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_its_answers_are_torchs(name, count, build):  # noqa: F811
+def test_its_answers_are_torchs(name, count, build):
     folder = network_folder(name)
     model, task = lab.zoo(name)
     draw, symbols = np.random.default_rng(0), task.machine.num_symbols
@@ -139,7 +138,7 @@ def test_its_answers_are_torchs(name, count, build):  # noqa: F811
 
 
 @pytest.mark.slow
-def test_the_page_proves_and_a_broken_weight_does_not(site):  # noqa: F811
+def test_the_page_proves_and_a_broken_weight_does_not(site):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not browser():
         pytest.skip("no Chromium found; LENGTHWISE_CHROMIUM names one")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import importlib.util
 import json
 from pathlib import Path
 
@@ -11,15 +10,14 @@ import pytest
 
 from lengthwise import recipes
 
+from .conftest import script
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def made():
-    spec = importlib.util.spec_from_file_location("reproduction", ROOT / "site" / "reproduction.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("reproduction")
 
 
 def test_the_page_is_what_is_generated(made):

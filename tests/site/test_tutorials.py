@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
+
+from .conftest import script
 
 ROOT = Path(__file__).parents[2]
 FAST = ("refutation", "sweep")
@@ -13,10 +14,7 @@ FAST = ("refutation", "sweep")
 
 @pytest.fixture(scope="module")
 def tutorials():
-    spec = importlib.util.spec_from_file_location("site_tutorials", ROOT / "site" / "tutorials.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("tutorials")
 
 
 def test_every_file_is_in_the_menu_short_and_uses_public_names(tutorials):

@@ -13,7 +13,7 @@ import pytest
 from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.theorem import folder as theorem
 
-from ..site.test_build import build  # noqa: F401
+from ..site.conftest import build  # noqa: F401
 from ..site.test_proof import in_javascript
 from .corpus import NETWORKS, network
 from .test_theorem import compiled, coq, development, head, is_written, parts_of  # noqa: F401
