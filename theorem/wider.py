@@ -1,8 +1,8 @@
 """Teaches a network of `lengthwise compile` further, until bounds such as Coq's decide every choice of its nodes.
 
-    lengthwise compile modular-arithmetic --set leading_plus=true --out m
+    lengthwise compile modular-arithmetic --set task.leading_plus=true --out m
     .venv/bin/python theorem/wider.py m wider modular-arithmetic leading_plus=true
-    lengthwise certify wider --task modular-arithmetic --set leading_plus=true --out proof.json
+    lengthwise certify wider --task modular-arithmetic --set task.leading_plus=true --out proof.json
     lengthwise certify --check proof.json --model wider --theorem coq
 
 `compile` asks that a choice is right at the nodes as they are. `Balls.v` and `Attention.v` know each number of a
