@@ -1,7 +1,8 @@
 """The tutorials, `tutorials/*.py`: each is run cell by cell, and becomes a page and a notebook with what came out.
 
 A tutorial is plain Python: `# %% [markdown]` begins a text, `# %%` code. As in a notebook, what the last line of a cell
-gives is shown, drawn where it can draw itself. An error in a cell fails the build.
+gives is shown, drawn where it can draw itself. An error in a cell fails the build. `# %% my_model.py` begins code with
+a class, whose file a record names: the notebook writes that file and imports from it.
 
     python site/tutorials.py FILE    # the cells as JSON, with their outputs, run where it is called
 """
@@ -41,7 +42,9 @@ def cells(text: str) -> Iterator[Cell]:
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         markdown = "[markdown]" in lines[start]
         own = [re.sub(r"^# ?", "", line) if markdown else line for line in lines[start + 1 : end]]
-        yield {"kind": "markdown" if markdown else "code", "source": "\n".join(own).strip("\n"), "line": start + 2}
+        file = re.fullmatch(r"# %% (\w+)\.py", lines[start])
+        cell = {"kind": "markdown" if markdown else "code", "source": "\n".join(own).strip("\n"), "line": start + 2}
+        yield {**cell, **({"module": file[1]} if file else {})}
 
 
 def run(file: Path) -> list[Cell]:
@@ -114,10 +117,14 @@ def notebook(done: Sequence[Cell]) -> dict[str, Any]:
             yield {"output_type": "display_data", "metadata": {}, "data": {"text/html": cell["html"]}}
 
     written = []
-    for number, cell in enumerate(done):
-        own = {"cell_type": cell["kind"], "id": f"cell-{number}", "metadata": {}, "source": cell["source"]}
+    for cell in done:
         code = {"execution_count": None, "outputs": list(outputs(cell))} if cell["kind"] == "code" else {}
-        written.append({**own, **code})
+        sources = [cell["source"]]
+        if module := cell.get("module"):
+            sources = [f"%%writefile {module}.py\n{cell['source']}", f"from {module} import *"]
+        for source in sources:
+            id_ = f"cell-{len(written)}"
+            written.append({"cell_type": cell["kind"], "id": id_, "metadata": {}, "source": source, **code})
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     about = {"kernelspec": kernel, "language_info": {"name": "python"}}
     return {"cells": written, "metadata": about, "nbformat": 4, "nbformat_minor": 5}

@@ -48,7 +48,6 @@ FOUNDATION = {
     "options",
     "own_code",
     "seeds",
-    "source_text",
 }
 MODULES = sorted(SOURCE.rglob("*.py"))
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
@@ -174,7 +173,7 @@ def test_importing_costs_little_beyond_torch():
 
 
 LINES = {
-    "foundation": 1_840,
+    "foundation": 1_724,
     "ops": 3_375,
     "automata": 1_460,
     "positions": 1_405,

@@ -3,10 +3,10 @@
 #
 # For whoever has a model: a module of their own, or one of Hugging Face.
 #
-# A model is any `nn.Module` from (batch, length) tokens to (batch, length, vocabulary) logits. This one mixes
-# tokens by a running mean, which forgets their order.
+# A model is any `nn.Module` from (batch, length) tokens to (batch, length, vocabulary) logits, in a file by which
+# records know it. This one mixes tokens by a running mean, which forgets their order.
 
-# %%
+# %% running_mean.py
 import torch
 from torch import nn
 from transformers import LlamaConfig
@@ -52,6 +52,6 @@ for run in runs:
     print(run.experiment.model.name, "→", wrong)
 
 # %% [markdown]
-# In a shell a class is named by its file: `lengthwise bench even-pairs -m mine.py:RunningMean -m hf:llama`.
+# In a shell a class is named by its file: `lengthwise bench even-pairs -m running_mean.py:RunningMean -m hf:llama`.
 # What the library can do with models of transformers (caches, generation, peft, layers of ours in theirs) is in
 # [Hugging Face](hugging-face.md).

@@ -6,7 +6,7 @@
 # A task draws strings and knows the exact answer to each. This one asks whether a word is the same backwards:
 # no finite machine knows that at every length, so it is a class rather than a regular expression.
 
-# %%
+# %% palindrome.py
 import torch
 
 from lengthwise import lab, report, tasks

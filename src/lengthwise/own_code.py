@@ -1,8 +1,8 @@
 """Classes from outside the library, models and tasks alike: `package.module:Class` and `path/to/file.py:Class`.
 
-A name is found by running the code it names, and code is known by a digest: of the file that defines the class or,
-where it has none (a notebook, a prompt, standard input), of the class with all it uses there. A record holds the name
-and the digest, so that a class that has changed is noticed before it runs.
+A name is found by running the code it names, and code is known by the digest of the file that defines the class. A
+record holds the name and the digest, so that a class that has changed is noticed before it runs. A class that a
+notebook, a prompt or standard input defines is in no file, and is refused with how to write it to one.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import inspect
 import os
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from .errors import Error, UnknownName
 from .files import read_bytes
 from .foreign_code import blaming
-from .source_text import is_written_in, pieces_of
 
 MAIN = "__main__"
+CONSTANTS = (bool, int, float, str, bytes, tuple, type(None))
 OTHER_MODELS = (
     "A Hugging Face model is hf:PATH, the folder of its config.json; a class of your own package.module:Class."
 )
@@ -156,12 +156,18 @@ def asked_for(name: str, source: str | None) -> bool:
 
 
 def digest(kind: type) -> str:
-    """The SHA-256 of the file the class is defined in, or of its `text`; of what that imports it knows nothing."""
+    """The SHA-256 of the file the class is defined in; of what that imports it knows nothing."""
     file = _file_of(kind)
-    now = read_bytes(file) if file else pieces_of(kind).encode()
+    if file is None:
+        name = kind.__qualname__.rpartition(".")[2]
+        raise Error(
+            f"{name}: a notebook, a prompt or standard input defined it, and a run is known by the file of its code. "
+            f"Write it to one, as a cell does that begins with %%writefile my_code.py, and name my_code.py:{name}."
+        )
+    now = read_bytes(file)
     ran = _texts.get(kind) or _contents.get(kind.__module__)
     # Python keeps no source of what it has imported: the class itself must say whether it is the file's.
-    same = ran == now if ran else not file or not _from_source(kind) or is_written_in(now, file, kind)
+    same = ran == now if ran else not _from_source(kind) or _is_written_in(now, file, kind)
     if not same:
         raise Error(
             f"{kind.__module__}:{kind.__qualname__}: its file has changed since Python imported it. Start Python "
@@ -172,7 +178,7 @@ def digest(kind: type) -> str:
 
 
 def text(kind: type) -> bytes:
-    """The source of a class as it runs: its file or, where it has none, the class with what it uses beside it."""
+    """The source of a class as it runs: what its file held."""
     if kind not in _texts:
         digest(kind)
     return _texts[kind]
@@ -182,6 +188,67 @@ def _from_source(kind: type) -> bool:
     """Whether Python compiled the class's file as it stands: others (pytest) rewrite what they import."""
     loader = getattr(sys.modules.get(kind.__module__), "__loader__", None)
     return type(loader) is importlib.machinery.SourceFileLoader
+
+
+def _is_written_in(text: bytes, file: Path, kind: type) -> bool:
+    """Whether the functions of a class, their defaults and its constants are those that the text of its file gives."""
+    try:
+        nodes, codes = list(ast.walk(ast.parse(text))), set(_inner(compile(text, str(file), "exec", dont_inherit=True)))
+    except (SyntaxError, ValueError):
+        return False
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    lines = {(min([f.lineno, *(each.lineno for each in f.decorator_list)]), f.name): f.args for f in functions}
+    for function in map(inspect.unwrap, _functions(kind)):
+        code = function.__code__
+        if Path(code.co_filename).name != file.name:
+            continue
+        if _content(code) not in codes:
+            return False
+        if args := lines.get((code.co_firstlineno, code.co_name)):
+            by_name = [(function.__kwdefaults__ or {}).get(a.arg) for a in args.kwonlyargs]
+            if not _alike([*args.defaults, *args.kw_defaults], [*(function.__defaults__ or ()), *by_name]):
+                return False
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == kind.__name__]
+    if len(classes) != 1:
+        return bool(classes) or not _functions(kind)
+    assigned = [each for each in classes[0].body if isinstance(each, ast.Assign | ast.AnnAssign)]
+    targets = [(each.targets[0] if isinstance(each, ast.Assign) else each.target, each.value) for each in assigned]
+    values = {target.id: value for target, value in targets if isinstance(target, ast.Name)}
+    return _alike(list(values.values()), [vars(kind).get(name) for name in values])
+
+
+def _alike(written: Sequence[ast.expr | None], values: Sequence[Any]) -> bool:
+    """Whether the constants among written expressions are the values found."""
+    if len(written) != len(values):
+        return False
+    for node, value in zip(written, values, strict=True):
+        try:
+            constant = ast.literal_eval(node) if node else None
+        except (ValueError, TypeError):
+            continue
+        if isinstance(value, CONSTANTS) and isinstance(constant, CONSTANTS) and repr(constant) != repr(value):
+            return False
+    return True
+
+
+def _inner(code: CodeType) -> Iterator[tuple[Any, ...]]:
+    """The content of every code inside another."""
+    for each in code.co_consts:
+        if inspect.iscode(each):
+            yield _content(each)
+            yield from _inner(each)
+
+
+def _content(code: CodeType) -> tuple[Any, ...]:
+    """What a code does and where it stands, the same for the same lines of a file."""
+    constants = tuple(_content(each) if inspect.iscode(each) else (type(each), each) for each in code.co_consts)
+    return code.co_qualname, code.co_firstlineno, code.co_code, code.co_names, code.co_varnames, constants
+
+
+def _functions(kind: type) -> list[Any]:
+    """The functions written in a class."""
+    inside = [getattr(each, "__func__", getattr(each, "fget", each)) for each in vars(kind).values()]
+    return [f for f in inside if inspect.isfunction(f) and f.__module__ == kind.__module__]
 
 
 def find_file(name: str) -> Path | None:
@@ -266,8 +333,8 @@ def _imported(name: str, base: type | tuple[type, ...], source: str | None) -> t
         kind = getattr(kind, part, None)
     if kind is None and place == MAIN:
         raise Error(
-            f"{name}: the class was defined in a notebook, at a prompt or in another script, and this process has none "
-            "of that name. Use one worker (workers=1), or move the class to a file and name it path/to/file.py:Class."
+            f"{name}: the class was defined in another script, and this process has none of that name. Move it to a "
+            "file and name it path/to/file.py:Class."
         )
     if not (isinstance(kind, type) and issubclass(kind, base)):
         bases = base if isinstance(base, tuple) else (base,)

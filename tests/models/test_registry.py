@@ -11,6 +11,7 @@ import torch
 
 from lengthwise import models
 from lengthwise.errors import Error, LengthError, ShapeError, UnknownName
+from lengthwise.files import digest
 
 CONFIGS = {
     "llama": {
@@ -283,21 +284,20 @@ print(own_code.ask_for("__main__:Mine", Base))
 
 
 @pytest.mark.parametrize("way", ["-", "-c", "exec", "script.py"])
-def test_a_class_without_a_file_is_known_by_its_code(way, tmp_path):
-    def source(code):
-        given = [way]
-        if way == "exec":
-            # As in a notebook or at a prompt, where __main__ has no file at all.
-            given = ["-c", f"import sys; del sys.modules['__main__'].__loader__; exec({code!r})"]
-        elif way == "-c":
-            given = ["-c", code]
-        (tmp_path / "script.py").write_text(code)
-        run = subprocess.run([sys.executable, *given], input=code, capture_output=True, text=True, cwd=tmp_path)
-        assert len(run.stdout.strip()) == 64, run.stderr
-        return run.stdout
-
-    assert source(CODE) == source(CODE)
-    assert source(CODE) != source(CODE.replace("tokens + 1", "tokens + 2"))
+def test_a_script_s_class_is_known_by_its_file_and_a_class_without_one_is_refused(way, tmp_path):
+    words = [way]
+    if way == "exec":
+        # As in a notebook or at a prompt, where __main__ has no file at all.
+        words = ["-c", f"import sys; del sys.modules['__main__'].__loader__; exec({CODE!r})"]
+    elif way == "-c":
+        words = ["-c", CODE]
+    script = tmp_path / "script.py"
+    script.write_text(CODE)
+    run = subprocess.run([sys.executable, *words], input=CODE, capture_output=True, text=True, cwd=tmp_path)
+    if way == "script.py":
+        assert run.stdout.strip() == digest(script.read_bytes())
+    else:
+        assert "Mine: a notebook, a prompt or standard input defined it" in run.stderr
 
 
 @pytest.mark.parametrize(

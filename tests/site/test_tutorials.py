@@ -62,6 +62,15 @@ def test_what_a_cell_prints_and_gives_is_on_the_page_and_in_the_notebook(tutoria
     assert "<svg" in drawn["outputs"][0]["data"]["text/html"]
 
 
+def test_a_class_stands_in_a_file_that_the_notebook_writes_and_imports(tutorials, folder):
+    (folder / "own.py").write_text("# %% two.py\nclass Two:\n    value = 2\n\n\n# %%\nTwo.value\n")
+    done = tutorials.executed("own")
+    written, imported, used = tutorials.notebook(done)["cells"]
+    assert written["source"] == "%%writefile two.py\nclass Two:\n    value = 2"
+    assert (imported["source"], used["source"]) == ("from two import *", "Two.value")
+    assert used["outputs"][0]["text"] == "2\n"
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -113,7 +113,7 @@ def _permitted(run: Run, what: str, spec: ModelSpec | TaskSpec, trust: bool) -> 
         return name
     copy = run.path / SOURCES[what]
     if own_code.find_file(name) is None or name.startswith(f"{own_code.MAIN}:"):
-        # A notebook's class, or a file of another machine: the record keeps its source.
+        # Of another machine, or of a script: the record keeps its source.
         copied = f"{copy}:{name.rpartition(':')[2].rpartition('.')[2]}"
         if own_code.unchanged(copied, source):
             return copied
