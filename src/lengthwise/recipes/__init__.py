@@ -24,7 +24,7 @@ from ..errors import Error, UnknownName
 from ..foreign_code import blaming
 from ..options import Schema, schema
 from ..own_code import run_file
-from . import demo
+from . import demo, proof
 from .base import Finished, Recipe, RecipeFunction, Scale, settings_by_name
 from .common import text_grid
 from .common.comparison import LEARNED, inside
@@ -34,10 +34,6 @@ from .common.rules import Rule, settings_of
 from .common.timing import in_turn, machine
 from .common.trained import LengthScore, loaded, to_json
 from .papers import bipe, chacal, lrnn, regulargpt
-from .proof import learning as proof_learning
-from .proof import regexes as proof_regexes
-from .proof import state_tracking, steady
-from .proof import table as proof_table
 
 __all__ = [
     "LEARNED",
@@ -88,11 +84,9 @@ TABLES: dict[tuple[str, str], RecipeFunction] = {
     ("bipe", "table-1"): bipe.table_1.recipe,
     ("bipe", "table-2"): bipe.table_2.recipe,
     ("bipe", "theorem-3"): bipe.theorem_3.recipe,
-    ("proof", "table"): proof_table.recipe,
-    ("proof", "regexes"): proof_regexes.recipe,
-    ("proof", "learning"): proof_learning.recipe,
-    ("proof", "state-tracking"): state_tracking.recipe,
-    ("proof", "steady"): steady.recipe,
+    ("proof", "table"): proof.table.recipe,
+    ("proof", "state-tracking"): proof.state_tracking.recipe,
+    ("proof", "steady"): proof.steady.recipe,
 }
 
 
@@ -144,8 +138,9 @@ def _table(paper: str, table: str) -> RecipeFunction:
         if not callable(make):
             raise Error(f"{paper}: a recipe's file defines recipe(scale), and this one does not.")
         return cast(RecipeFunction, make)
-    if paper == "study":
-        raise Error(f"A study is a file: lengthwise reproduce studies/{table.replace('-', '_') or 'NAME'}.py")
+    if paper == "study" or (paper, table) in (("proof", "regexes"), ("proof", "learning")):
+        file = table.replace("-", "_") or "NAME"
+        raise Error(f"A study is a file: lengthwise reproduce studies/{'proof_' * (paper == 'proof')}{file}.py")
     if (paper, table) not in TABLES:
         raise UnknownName("recipe", f"{paper} {table}".strip(), available())
     return TABLES[paper, table]

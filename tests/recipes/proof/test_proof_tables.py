@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 
 from lengthwise import lab, recipes, tasks, theory, verify
 from lengthwise.lab import statistics
 from lengthwise.recipes.proof import networks as networks_file
-from lengthwise.recipes.proof import regexes, table
+from lengthwise.recipes.proof import table
 from lengthwise.recipes.proof.long_words import long_words, wrong_words
 from lengthwise.recipes.proof.networks import NetworkQuestion, ProofNetwork, networks
-from lengthwise.recipes.proof.regexes import absorbing, absorbing_patterns, pattern_machine, random_machine
 from lengthwise.recipes.proof.scales import BUDGETS, MODELS, TASKS, Budget, StringCounts
 from lengthwise.recipes.proof.table import _panel, planned, task_of
 from lengthwise.report.drawing import in_text
@@ -190,65 +187,16 @@ def test_of_several_seeds_the_commonest_verdict_is_shown_and_the_others_are_name
     assert (cell.mark, cell.notes) == ("✓ proved 2 of 3", (("besides", "1 refuted"),))
 
 
-def test_the_random_machines_are_smallest_and_different():
-    machines = [random_machine(i) for i in range(10)]
-    assert [m.num_states for m in machines] == list(range(3, 13))
-    assert machines[0] != random_machine(10)
-    assert all(m == random_machine(i) for i, m in enumerate(machines[:2]))
-
-
-def test_the_42_patterns_are_of_different_languages_and_absorbing():
-    machines = [pattern_machine(pattern) for pattern in absorbing_patterns()]
-    assert len(machines) == 42
-    assert all(map(absorbing, machines))
-    assert not any(a.equivalent(b) for i, a in enumerate(machines) for b in machines[:i])
-
-
-def test_regexes_are_counted_by_verdict():
-    row = {"family": "random", "learned": True, "consolidated": None}
-    rows = [
-        {**row, "model": "RNN", "raw": "proved"},
-        {**row, "model": "RNN", "raw": "unknown", "consolidated": "proved"},
-        {**row, "model": "RNN", "raw": "refuted", "learned": False},
-        {**row, "model": "automaton", "raw": "proved"},
-        {**row, "family": "absorbing", "model": "automaton", "raw": "proved"},
-    ]
-    panel = regexes._panel("laptop", rows)
-    assert panel.rows == [
-        ["random", "automaton", "1", "1", "1", "0", "0", "0"],
-        ["random", "RNN", "3", "2", "1", "1", "1", "1"],
-        ["absorbing", "automaton", "1", "1", "1", "0", "0", "0"],
-    ]
-    assert len(recipes.get("proof", "regexes", "smoke").experiments) == 12
-
-
 @pytest.mark.slow
-def test_both_tables_end_to_end(tmp_path, monkeypatch):
+def test_the_table_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setitem(BUDGETS, "smoke", Budget(20, 1, 60))
-    for name in ("table", "regexes"):
-        recipe = recipes.get("proof", name, "smoke")
-        outcomes = lab.run(recipe.experiments, tmp_path, workers=1, device="cpu")
-        panels = recipe.panels([o.run for o in outcomes if o.run])
-        assert panels
-        assert all(max(map(len, in_text(p, 60).splitlines())) <= 60 for p in panels)
+    recipe = recipes.get("proof", "table", "smoke")
+    outcomes = lab.run(recipe.experiments, tmp_path, workers=1, device="cpu")
+    panels = recipe.panels([o.run for o in outcomes if o.run])
+    assert panels
+    assert all(max(map(len, in_text(p, 60).splitlines())) <= 60 for p in panels)
     compiled = next(tmp_path.glob("*/compiled/certificate.json"))
     verify.checker.check(json.loads(compiled.read_text()), compiled.parent)
-
-
-def test_without_a_step_of_training_nothing_is_learned(tmp_path):
-    """The step by nothing leaves every weight as it was drawn, and no such network is taken."""
-    recipe = recipes.get("proof", "learning", "smoke")
-    assert len(recipe.experiments) == 2 * 6 * 2
-    mine = [e for e in recipe.experiments if e.model.name in ("rnn", "gru") and e.task.name == "parity"]
-    longer = replace(mine[0], training=replace(mine[0].training, steps=3))
-    runs = [o.run for o in lab.run([*mine, longer], tmp_path, workers=1, device="cpu")]
-    drawn, stepped, *_, longer_run = (lab.load_model(run).state_dict() for run in runs)
-    assert all(torch.equal(drawn[name], longer_run[name]) for name in drawn)
-    assert any(not torch.equal(drawn[name], stepped[name]) for name in drawn)
-    runs.pop()
-    (panel,) = recipe.panels(runs)
-    assert [row["taken"] for row in panel.data] == [False] * 4
-    assert panel.finding == "parity: 0 of 4 networks are consolidated or proved as learned."
 
 
 def test_state_tracking_gives_every_network_a_verdict(tmp_path):

@@ -21,18 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...automata import Semiautomaton, from_regex, minimise
-from ...lab import Experiment, Run
-from ...lab.statistics import accuracy
-from ...report import Panel, Table, TableCell, sign_of
-from ...seeds import derive
-from ...tasks import Task, from_machine
-from ..base import Recipe, Scale
-from ..common.comparison import LEARNED
-from ..common.grid import Cell, Grid, plan_cell
-from ..common.rules import settings_of
-from .networks import NetworkQuestion, networks, verdict_cell
-from .scales import MODELS, RULES, Budget
+from lengthwise.automata import Semiautomaton, from_regex, minimise
+from lengthwise.lab import Experiment, Run, accuracy, plan
+from lengthwise.recipes import LEARNED, Cell, Grid, Recipe, Scale, settings_of
+from lengthwise.recipes.proof import networks, scales
+from lengthwise.report import Panel, Table, TableCell, sign_of
+from lengthwise.seeds import derive
+from lengthwise.tasks import Task, from_machine
 
 NAMES = ("discrete", "automaton", "RNN")
 FAMILIES = ("random", "absorbing")
@@ -42,10 +37,10 @@ NUMBERS: dict[Scale, dict[str, range]] = {
     "paper": {"random": range(50), "absorbing": range(42)},
 }
 """Which languages of each family: at laptop scale two random machines of each size, and every third pattern."""
-BUDGETS: dict[Scale, Budget] = {
-    "smoke": Budget(0.5, 1.0),
-    "laptop": Budget(12.0, 30.0),
-    "paper": Budget(120.0, 300.0),
+BUDGETS: dict[Scale, scales.Budget] = {
+    "smoke": scales.Budget(0.5, 1.0),
+    "laptop": scales.Budget(12.0, 30.0),
+    "paper": scales.Budget(120.0, 300.0),
 }
 TRAINED = 40
 VERDICTS = ("proved", "refuted", "unknown")
@@ -111,11 +106,12 @@ def recipe(scale: Scale) -> Recipe:
     numbers = NUMBERS[scale]
 
     def report(finished: Mapping[LanguageKey, list[Run]], device: str) -> list[Panel]:
+        question = networks.NetworkQuestion(BUDGETS[scale], None)
         rows: list[dict[str, Any]] = []
         for key, runs in finished.items():
             for run in runs:
                 learned = _learned(run)
-                first, *copies = networks(run, NetworkQuestion(BUDGETS[scale], None, consolidate=learned), device)
+                first, *copies = networks.networks(run, question._replace(consolidate=learned), device)
                 named = {**key._asdict(), "seed": run.experiment.seed, "learned": learned}
                 rows.append({**named, **asdict(first), "consolidated": copies[0].raw if copies else None})
         return [matrix(rows), _panel(scale, rows)]
@@ -148,10 +144,12 @@ def _of(numbers: Mapping[str, range], family: str) -> str:
 
 
 def planned(scale: Scale, family: str, number: int, model: str) -> list[Experiment]:
-    settings = settings_of(RULES[scale], f"{family}-{number}", model)
+    settings = settings_of(scales.RULES[scale], f"{family}-{number}", model)
     machine = random_machine(number) if family == "random" else pattern_machine(absorbing_patterns()[number])
     task = from_machine(machine, supervision=settings.pop("supervision"))
-    return plan_cell(task, MODELS[model], settings, task.lengths(TRAINED - 9, TRAINED)[-1:])
+    preset, own = scales.MODELS[model]
+    seeds, lengths = settings.pop("seeds"), task.lengths(TRAINED - 9, TRAINED)[-1:]
+    return plan(task, [preset], seeds=seeds, test_lengths=lengths, settings={**settings, **own})
 
 
 def _learned(run: Run) -> bool:
@@ -204,7 +202,7 @@ def _cell(row: Mapping[str, Any]) -> TableCell:
     notes = [("at", f"{row['wrong']:,} tokens")] if row["wrong"] is not None else []
     notes += [] if row["learned"] else [("", "not learned")]
     copy = row["consolidated"]
-    return verdict_cell([row["raw"]], notes + ([("then", f"{sign_of(copy)} {copy}")] if copy else []))
+    return networks.verdict_cell([row["raw"]], notes + ([("then", f"{sign_of(copy)} {copy}")] if copy else []))
 
 
 def _name(family: str, number: int) -> str:

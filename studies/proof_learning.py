@@ -8,24 +8,18 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from ...lab import Experiment, Run
-from ...report import Panel, Table, TableCell
-from ...report.formatting import percent
-from ...verify.consolidate.gate import share_right
-from ...verify.subject import subject_of
-from ..base import Recipe, Scale
-from ..common.grid import Cell, Grid, plan_cell
-from ..common.rules import settings_of
-from .networks import NetworkQuestion, networks
-from .scales import ASKED, MODELS, RULES, Budget
-from .table import task_of
+from lengthwise.lab import Experiment, Run, plan
+from lengthwise.recipes import Cell, Grid, Recipe, Scale, settings_of
+from lengthwise.recipes.proof import networks, scales, table
+from lengthwise.report import Panel, Table, TableCell, percent
 
 Key = tuple[str, str, int]
 """A cell's task, model and training steps."""
 STEPS: dict[Scale, tuple[int, ...]] = {"smoke": (0, 1), "laptop": (0, 1, 10, 100, 1000), "paper": (0, 1, 10, 100, 1000)}
 SEEDS: dict[Scale, int] = {"smoke": 1, "laptop": 3, "paper": 10}
 TASKS = ("parity", "cycle-navigation")
-QUESTION = NetworkQuestion(Budget(2.0, 30.0), None, consolidate=True)
+STRINGS = scales.StringCounts(near=40, lengths=1, samples=1, far={}, stepwise=0)
+QUESTION = networks.NetworkQuestion(scales.Budget(2.0, 30.0), STRINGS, consolidate=True)
 HEAD = ["model", "steps", "right", "taken", "proved", "kept"]
 CAPTION = (
     "right: the share of held-out strings of the training lengths that each network answers right, in %, a number for "
@@ -41,27 +35,29 @@ def recipe(scale: Scale) -> Recipe:
         by_task: dict[str, list[dict[str, Any]]] = {}
         for (task, model, steps), runs in finished.items():
             for run in runs:
-                *_, last = networks(run, QUESTION, device)  # the copy; or what is proved as it was learned
-                subject = subject_of("proof", run, None)
+                made = networks.networks(run, QUESTION, device)
+                last = made[-1]  # the copy; or what is proved as it was learned
                 row = {"model": model, "steps": steps, "seed": run.experiment.seed, "taken": last.raw != "refused"}
-                row["right"] = share_right(subject.model, subject.claim, subject.lengths)
-                by_task.setdefault(task, []).append({**row, **asdict(last)})
+                by_task.setdefault(task, []).append({**row, "right": made[0].short, **asdict(last)})
         return [_panel(task, rows) for task, rows in by_task.items()]
 
+    keys = product(TASKS, scales.MODELS, STEPS[scale])
     return Recipe(
         title="What must be learned before it is consolidated",
         description="A network is trained for some steps and then asked to be taught the algebra of its machine.",
-        grid=Grid([Cell(k, partial(planned, scale, *k), label=k[0]) for k in product(TASKS, MODELS, STEPS[scale])]),
+        grid=Grid([Cell(key, partial(planned, scale, *key), label=key[0]) for key in keys]),
         report=report,
     )
 
 
 def planned(scale: Scale, row: str, model: str, steps: int) -> list[Experiment]:
-    settings = {**settings_of(RULES[scale], row, model), "seeds": SEEDS[scale], "training.steps": max(steps, 1)}
-    task = task_of(row, settings.pop("supervision"))
-    lengths = task.lengths(1, ASKED[scale].near)[-1:]  # so a run of `proof table` is a run of this
+    settings = {**settings_of(scales.RULES[scale], row, model), "training.steps": max(steps, 1)}
+    task = table.task_of(row, settings.pop("supervision"))
+    lengths = task.lengths(1, scales.ASKED[scale].near)[-1:]  # so a run of `proof table` is a run of this
+    del settings["seeds"]
     settings |= {"training.lr": 1e-60} if steps == 0 else {}  # a step by nothing, in float32
-    return plan_cell(task, MODELS[model], settings, lengths)
+    preset, own = scales.MODELS[model]
+    return plan(task, [preset], seeds=SEEDS[scale], test_lengths=lengths, settings={**settings, **own})
 
 
 def _panel(task: str, rows: list[dict[str, Any]]) -> Panel:
