@@ -46,7 +46,7 @@ EXPERIMENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "regular-gpt growing": ("parity", "regular-gpt", {**GROWING, "training.shrink_at": 0.4}),
     "regular-gpt by position, prefixes": ("modular-sum", "regular-gpt", {"model.depth": "position", "task.supervision": "prefix"}),
     "regular-gpt official": ("cycle-navigation", "regular-gpt", {"model.variant": "official"}),
-    "regular-gpt choice, fp64": ("even-pairs", "regular-gpt", {"model.largest_chunk": 3, "training.precision": "fp64"}),
+    "regular-gpt fp64": ("even-pairs", "regular-gpt", {"model.chunk": 3, "training.precision": "fp64"}),
     "regular-gpt thick, dropout": ("tomita-5", "regular-gpt", {"model.thickness": 2, "model.dropout": 0.1}),
     "transformer": ("parity", "transformer", {"model.layers": 2}),
     "transformer bf16": ("even-pairs", "transformer", {"model.layers": 2, "training.precision": "bf16"}),

@@ -81,8 +81,6 @@ SAMPLES = 10_000_000
 WORKERS = 1024
 STATE = 4096
 """Numbers in a state of a state space; its layers begin from matrices of as many rows and columns."""
-CHUNK = 1000
-"""The largest chunk among which training chooses."""
 CLASSES = 1000
 """Different symbols or answers of a task whose machine has a state for each."""
 PLACES = 100_000

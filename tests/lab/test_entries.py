@@ -90,11 +90,6 @@ def test_an_export_has_all_entries_of_a_place(tmp_path):
     assert row["answer"][2] == -1
 
 
-def test_a_choice_of_chunks_is_refused():
-    with pytest.raises(Error, match="several answers at once"):
-        experiments("regular-gpt", model__largest_chunk=3)
-
-
 def test_runs_are_shown_and_turned_into_reports(quick, tmp_path):
     pandas = pytest.importorskip("pandas")
     lab.run(quick(steps=2, seeds=2), tmp_path)

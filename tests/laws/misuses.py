@@ -235,7 +235,6 @@ MODELS: dict[str, tuple[Callable[[], Any], str]] = {
     "a transformer 10^7 wide": (build("transformer", width=10**7, heads=1), "need at least .* of memory"),
     "10^9 layers": (build("lstm", layers=10**9), "at most 10,000 layers, got 1,000,000,000"),
     "a state of 10^6": (build("s4", state=10**6), r"state must be a whole number in 1\.\.4096"),
-    "10^9 chunks": (build("regular-gpt", largest_chunk=10**9), r"largest_chunk must be .* in 2\.\.1000"),
     "half a layer": (whole_model(depth={"name": "fixed", "layers": 1.5}), "must be a whole number, got 1.5"),
     "layers in words": (whole_model(depth={"name": "fixed", "layers": "x"}), "must be a whole number, got 'x'"),
     "a vocabulary in words": (config(vocab_size="x"), "config: vocab_size must be a whole number, got 'x'"),

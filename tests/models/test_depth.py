@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lengthwise.errors import Error
 from lengthwise.models import LengthwiseForCausalLM, depth, presets
 from lengthwise.models.depth import groups
 
@@ -58,6 +59,12 @@ def test_the_last_position_of_no_words_at_all():
     model = make(presets.regular_gpt(5, 4, width=8, heads=2))
     with torch.no_grad():
         assert model(torch.zeros(0, 9, dtype=torch.long), logits_to_keep=1).logits.shape == (0, 1, 4)
+
+
+def test_a_config_whose_chunk_was_to_be_learned_is_refused():
+    depth = {"name": "adaptive", "chunk": [2, 3]}
+    with pytest.raises(Error, match=r"chunk is one whole number; .* several, \[2, 3\], are built no more"):
+        make(made.config(vocab_size=5, width=8, mixer={"name": "sliding-dilated", "heads": 2, "chunk": 3}, depth=depth))
 
 
 @pytest.mark.parametrize("mixer", [{"name": "softmax", "heads": 2}, {"name": "lstm"}, "both"])

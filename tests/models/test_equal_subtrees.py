@@ -17,7 +17,6 @@ OPTIONS = [
     {"chunk": 5},
     {"chunk": 2, "norm": "pre"},
     {"chunk": 3, "missing": "drop"},
-    {"chunk": 2, "largest_chunk": 3},
     {"chunk": 2, "nodes": "discrete", "codes": 4},
 ]
 

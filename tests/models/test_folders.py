@@ -181,7 +181,6 @@ def test_an_index_names_files_beside_it_alone(folder, index):
 
 VARIED = [
     ("regular-gpt", {"nodes": "discrete"}),
-    ("regular-gpt", {"largest_chunk": 4}),
     ("regular-gpt", {"thickness": 2, "tie_word_embeddings": True}),
     ("transformer", {"tie_word_embeddings": True}),
     ("transformer", {"position": "randomized", "position_options": {"of": {"name": "rope"}, "longest": 40}}),

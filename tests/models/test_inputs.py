@@ -128,11 +128,6 @@ def test_hidden_states_of_every_token_may_not_exist():
     official = LengthwiseForCausalLM(presets.regular_gpt(V, width=16, heads=2, variant="official"))
     with pytest.raises(Error, match="pads among the tokens"):
         official(tokens(), output_hidden_states=True, logits_to_keep=1)
-    learning = LengthwiseForCausalLM(presets.regular_gpt(V, width=16, heads=2, largest_chunk=3))
-    assert learning.eval()(tokens(), output_hidden_states=True).hidden_states
-    for model in (learning.train(), LengthwiseModel(learning.config).train()):
-        with pytest.raises(Error, match="its chunk is learned"):
-            model(tokens(), output_hidden_states=True)
 
 
 def test_the_rest_of_a_call():

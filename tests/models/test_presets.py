@@ -10,7 +10,7 @@ import pytest
 from lengthwise import mixers, positions
 from lengthwise.models import LengthwiseConfig, presets
 from lengthwise.models.config import Block
-from lengthwise.models.depth import Adaptive, Fixed, LearnedChunk
+from lengthwise.models.depth import Adaptive, Fixed
 from lengthwise.options import schema
 
 OFF = (None, False, 0, 1.0)
@@ -31,7 +31,7 @@ def test_no_option_has_two_defaults(name):
     preset = presets.PRESETS[name]
     config = preset(5)
     own = set(schema(preset, keyword_only=True))
-    depths = {"fixed": [Fixed], "adaptive": [Adaptive, LearnedChunk]}[config.depth["name"]]
+    depths = {"fixed": [Fixed], "adaptive": [Adaptive]}[config.depth["name"]]
     below = [(mixers.MIXERS[spec["name"]], spec) for spec in parts(config.mixer)]
     below += [(positions.POSITIONS[config.position["name"]], config.position)]
     below += [(kind, config.depth) for kind in depths]

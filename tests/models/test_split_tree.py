@@ -227,7 +227,6 @@ REFUSED = {
         {},
         "its softmax reads all tokens together, .* diagonal-lrnn, lru, sliding-dilated",
     ),
-    "learned chunk": (models.presets.regular_gpt, {"largest_chunk": 3}, "Build one with the chunk that was learned"),
     "official": (models.presets.regular_gpt, {"variant": "official"}, 'missing="official" pads'),
     "dropout": (models.presets.block_lrnn, {"dropout": 0.1}, "dropout would draw"),
     "s4": (models.presets.s4, {}, "its s4 reads all"),

@@ -52,7 +52,7 @@ def test_a_model_in_float32_has_its_nodes_in_float64_too():
     assert torch.equal(Node(model).head(tree(Node(model), word)), Node(model.double()).head(tree(Node(model), word)))
 
 
-@pytest.mark.parametrize("options", [{"thickness": 2}, {"largest_chunk": 3}, {"variant": "official"}], ids=str)
+@pytest.mark.parametrize("options", [{"thickness": 2}, {"variant": "official"}], ids=str)
 def test_other_models_are_refused_with_the_reason(options):
     model = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=16, heads=4, **options).eval()
     assert refusal(model)

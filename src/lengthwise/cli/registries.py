@@ -24,11 +24,7 @@ SETTINGS = {
     "training": "How every model is trained: the steps, the lengths, the optimizer.",
     "tests": "How every model is tested: how many strings of a length, and which.",
 }
-NOT_LISTED = {
-    "tasks": r".*:.*|(d|tomita)-[0-9]{1,9}",
-    "models": r".*:.*",
-    "recipes": r".*\.py( .*)?|(study|proof)( .*)?",
-}
+NOT_LISTED = {"tasks": r".*:.*|(d|tomita)-\d{1,9}", "models": r".*:.*", "recipes": r".*\.py( .*)?|(study|proof)( .*)?"}
 """The names that are looked up elsewhere: numbered tasks, patterns, classes, checkpoints, files."""
 ADDED = {
     "tasks": ("tasks.registry", "FAMILIES"),

@@ -66,14 +66,9 @@ def check(model: ModelSpec, task: tasks.Task, length: int, longest: int) -> None
         run = (batch.tokens.shape[1], one_place(task, batch) and task.supervision == "last")
     elif not model.options.get("tie_word_embeddings"):
         shapes = (2, 2)
-    reach, mixes = _tried(model.name, model.source, options, *shapes, *run)
+    reach = _tried(model.name, model.source, options, *shapes, *run)
     if reach is not None:
         _check_reach(model.name, reach, task.test_set(longest, 1).tokens.shape[1])
-    if mixes and (task.kind == "set" or task.questions > 1):
-        raise Error(
-            f"{model.name}: a choice of chunks mixes distributions over one answer, and {task.name} reads "
-            "several answers at once. Leave largest_chunk out."
-        )
 
 
 def check_on_text(
@@ -133,8 +128,8 @@ def _shape(name: str, make: Callable[[], TokenClassifier]) -> TokenClassifier:
 @lru_cache(maxsize=1024)
 def _tried(
     name: str, source: str | None, options: str, size: int, outputs: int, tokens: int = 0, last: bool = False
-) -> tuple[int | None, bool]:
-    """Returns how many tokens a model that is built reads, None: any number, and whether it mixes distributions.
+) -> int | None:
+    """Returns how many tokens a model that is built reads, None: any number.
 
     One from outside, whose code has the digest `source`, is run on rows of so many `tokens`.
     """
@@ -149,7 +144,7 @@ def _tried(
             raise Error(
                 f"{name}: a model must have weights that can be trained, and this one has none, or all are frozen."
             )
-    return (_reach(classifier), getattr(classifier, "mixes", False))
+    return _reach(classifier)
 
 
 def _try(model: nn.Module, rows: Tensor, **how: bool) -> None:

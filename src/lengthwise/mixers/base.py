@@ -48,7 +48,7 @@ class Traits:
     heads: int = 1
     """Into how many heads it splits the width; 1: it has none."""
     chunk: int | None = None
-    """The largest chunk of an adaptive depth it can serve; None: it serves any."""
+    """The chunk of an adaptive depth that it serves; None: it serves any."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +57,6 @@ class Level:
 
     number: int = 0
     """The depth group l; 0 in models of a fixed depth."""
-    chunk: int | None = None
-    """The chunk C, where the same mixers serve several; None: the mixer's own."""
     pad: Tensor | None = None
     """(D,) the vector which the model puts before the first token; None: it has none."""
 

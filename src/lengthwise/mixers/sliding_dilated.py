@@ -94,7 +94,7 @@ class SlidingDilated(AttentionMixer):
         return (split_heads(part, self.heads) for part in (q, k, v))
 
     def _over_ranks(self, x: Tensor, piece: Piece, layout: Layout, level: Level) -> Tensor:
-        chunk, T = level.chunk or self.chunk, x.shape[1]
+        chunk, T = self.chunk, x.shape[1]
         distance = chunk ** (level.number + self.dilation)
 
         def wanted(first: int, T: int) -> list[range]:
@@ -125,13 +125,12 @@ class SlidingDilated(AttentionMixer):
         stride: int = 1,
         dilation: int | None = None,
     ) -> Tensor:
-        chunk = level.chunk or self.chunk
         y = sliding_dilated_attention(
             q,
             k,
             v,
-            self.r if chunk == self.chunk else self.r[:, :chunk],
-            chunk=chunk,
+            self.r,
+            chunk=self.chunk,
             level=level.number + self.dilation,
             pad=self._pad(level),
             positions=positions,

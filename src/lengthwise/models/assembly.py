@@ -10,7 +10,7 @@ from ..errors import Error, UnknownName
 from ..limits import LAYERS
 from ..options import Option
 from .config import LengthwiseConfig
-from .depth import Adaptive, Fixed, LearnedChunk
+from .depth import Adaptive, Fixed
 from .discrete_nodes import DiscreteNodes
 from .layers import Layer
 from .snapped_nodes import SnappedLayer
@@ -29,7 +29,7 @@ def _name(kind: str, spec: dict[str, Any]) -> str:
     return spec.pop("name")
 
 
-def make_depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
+def make_depth(config: LengthwiseConfig) -> Fixed | Adaptive:
     """The layers, under the policy that runs them."""
     spec = dict(config.depth or {})
     name = _name("depth", spec)
@@ -47,19 +47,12 @@ def make_depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
     layers = _layers(config, spec["thickness"], spec.get("snapped"))
     layers[-1].nodes = _nodes(config, spec.get("nodes"))
     chunk = spec["chunk"]
-    largest = max(chunk, default=0) if isinstance(chunk, list) else chunk
+    if isinstance(chunk, list):
+        raise Error(f"depth: chunk is one whole number; models that choose among several, {chunk}, are built no more.")
     for layer in layers:
-        if layer.mixer.traits.chunk not in (None, largest):
-            raise Error(
-                f"mixer and depth must have one chunk, got {layer.mixer.traits.chunk} and {chunk} (of several, the "
-                "largest)."
-            )
-    pad_tokens = spec.get("pad_tokens", False)
-    if not isinstance(chunk, list):
-        return Adaptive(layers, chunk, spec["by"], pad_tokens)
-    if pad_tokens:
-        raise Error("adaptive depth: pad_tokens is for one chunk alone. Leave it out, or name one chunk.")
-    return LearnedChunk(layers, chunk, spec["by"])
+        if layer.mixer.traits.chunk not in (None, chunk):
+            raise Error(f"mixer and depth must have one chunk, got {layer.mixer.traits.chunk} and {chunk}.")
+    return Adaptive(layers, chunk, spec["by"], spec.get("pad_tokens", False))
 
 
 def _nodes(config: LengthwiseConfig, spec: dict[str, int] | None) -> DiscreteNodes | None:

@@ -53,11 +53,6 @@ class LengthwiseModel(LengthwisePreTrainedModel):
         output_attentions: bool | None = None,
     ) -> BaseModelOutputWithPast | tuple:
         """As in `LengthwiseForCausalLM`; `last_hidden_state` (B,T,D) is what its head reads."""
-        if self.training and self.depth.mixes:
-            raise Error(
-                "LengthwiseModel: while its chunk is learned, a model has a vector a token for every candidate, which "
-                "the head of LengthwiseForCausalLM mixes. Use that, or call eval() first."
-            )
         entered = self._enter(
             input_ids,
             inputs_embeds,
@@ -165,8 +160,6 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
             x = x[..., -keep:, :] if isinstance(keep, int) else x[..., keep, :]
         x = self.norm(x)
         logits = self.head(x if self.hidden is None else F.relu(self.hidden(x)))
-        if self.training and self.depth.mixes:
-            logits = self.depth.mix(logits)
         if last and self.ranks is not None:
             logits = self.ranks.same(logits)
         loss = None if labels is None else self._loss(logits, labels, layout, num_items_in_batch)

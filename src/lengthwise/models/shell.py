@@ -289,11 +289,6 @@ class LengthwisePreTrainedModel(PreTrainedModel):
                 "output_hidden_states: with pad_tokens (the official reading of padding) layers see pads among the "
                 "tokens, and nothing belongs to one token alone. Leave it out; insight.read_blocks gives the nodes."
             )
-        if self.training and self.depth.mixes:
-            raise Error(
-                "output_hidden_states: while its chunk is learned, a model runs a tree for every candidate. Call "
-                "eval() first, which runs the likeliest alone, or leave it out."
-            )
 
     def _equal_tokens(self, input_ids: Tensor) -> EqualTokens | None:
         if not self.depth.looks_up:

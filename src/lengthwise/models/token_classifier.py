@@ -96,11 +96,6 @@ class TokenClassifier(nn.Module):
 class PresetClassifier(TokenClassifier):
     inner: LengthwiseForCausalLM
 
-    @property
-    def mixes(self) -> bool:
-        """True if its logits are those of a mixture of distributions over one answer."""
-        return self.inner.depth.mixes
-
     def blamed(self, tokens: Tensor) -> AbstractContextManager[None]:
         return nullcontext()
 

@@ -148,7 +148,6 @@ def test_steps_of_boxes_hold_all_their_points():
     [
         ({"thickness": 2}, "thickness must be 1"),
         ({"variant": "official"}, "pad_tokens must be False"),
-        ({"largest_chunk": 3}, "chunk must be a whole number"),
     ],
 )
 def test_what_is_no_tree_of_one_layer_is_refused(options, said):

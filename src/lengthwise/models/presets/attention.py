@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ... import positions
 from ...errors import Error, UnknownName
-from ...limits import CHUNK
 from ...options import OptionsOf, above, at_least
 from ..config import LengthwiseConfig
 from .shared_options import (
@@ -56,9 +55,6 @@ def regular_gpt(
     width: Width = 64,
     heads: Heads = 8,
     chunk: Annotated[int, at_least(2), "How many tokens attention combines into one, group after group."] = 2,
-    largest_chunk: Annotated[
-        int | None, at_least(2, at_most=CHUNK), "Let training choose the chunk, from `chunk` to this one."
-    ] = None,
     thickness: Annotated[int, at_least(1), "How many layers a group has."] = 1,
     depth: Annotated[
         Literal["sequence", "position"],
@@ -96,15 +92,11 @@ def regular_gpt(
     holds at depths never seen in training: after 500 steps of PARITY at lengths 1 to 40, pre-norm is right on 80 to
     95% of strings of 41 to 500, post-norm on all.
 
-    How training chooses a chunk, what depth by position means and what discrete nodes are: models/depth.py and
-    discrete_nodes.py.
+    What depth by position means and what discrete nodes are: models/depth.py and discrete_nodes.py.
     """
     if variant not in VARIANTS:
         raise UnknownName("variant of regular-gpt", variant, VARIANTS)
     usual = VARIANTS[variant]
-    chunks = [chunk] if largest_chunk is None else list(range(chunk, largest_chunk + 1))
-    if not chunks:
-        raise Error(f"regular-gpt: largest_chunk must be at least chunk = {chunk}, got {largest_chunk}.")
     missing, norm = missing or usual["missing"], norm or usual["norm"]
     if nodes == "continuous" and (groups, codes) != (None, None):
         raise Error(
@@ -123,14 +115,14 @@ def regular_gpt(
         mixer={
             "name": "sliding-dilated",
             "heads": heads,
-            "chunk": chunks[-1],
+            "chunk": chunk,
             "missing": "drop" if missing == "official" else missing,
             "shared_pad": True,
             "biases": usual["biases"] if biases is None else biases,
         },
         depth={
             "name": "adaptive",
-            "chunk": chunk if len(chunks) == 1 else chunks,
+            "chunk": chunk,
             "thickness": thickness,
             "by": depth,
             "pad_tokens": missing == "official",
