@@ -187,7 +187,7 @@ LINES = {
     "lab": 5_936,
     "insight": 1_379,
     "theory": 1_369,
-    "verify": 9_771,
+    "verify": 9_768,
     "report": 4_226,
     "recipes": 4_752,
     "cli": 3_370,

@@ -74,6 +74,16 @@ def test_a_head_that_is_not_tied_is_counted():
     assert "head.weight" in certificate.weights(model)
 
 
+def test_a_head_of_its_own_where_the_config_ties_it_is_refused(made):
+    """Whether it is loaded, or the embeddings in its place, is up to the version of transformers."""
+    it = made("rnn")
+    certificate = copy.deepcopy(it.certificate)
+    certificate["model"]["config"]["tie_word_embeddings"] = True
+    certificate["digest"] = seal(certificate)
+    with pytest.raises(Rejected, match="to which the config ties it"):
+        check(certificate, {name: tensor.numpy() for name, tensor in it.model.state_dict().items()})
+
+
 def test_a_saved_model_answers_with_all_its_outputs():
     task = tasks.get("cycle-navigation")
     model = theory.exact_classifier(task).inner

@@ -173,8 +173,8 @@ def _model(described: Any, model: str | Path | Tensors) -> tuple[Tensors, bool]:
 
 def _same(config: dict[str, Any], digests: dict[str, str], tensors: Tensors) -> Tensors:
     """The weights, if they are those of the digests."""
-    if config["tie_word_embeddings"] and "head.weight" in tensors and "head.weight" not in digests:
-        head = tensors.pop("head.weight")
+    if config["tie_word_embeddings"] and "head.weight" in tensors:
+        head = tensors.pop("head.weight")  # whether another one would be loaded is up to the version of transformers
         if "embedding.weight" not in tensors or digest(head) != digest(tensors["embedding.weight"]):
             raise Rejected("the head must be the embeddings, to which the config ties it.")
     if digests.keys() != tensors.keys():

@@ -111,7 +111,7 @@ class Network:
         """(V,D)"""
         self._norm = self.norm("norm") if config["final_norm"] else None
         self._hidden = self.linear("hidden", D, D, True) if config["head"] == "two-layer" else None
-        if config["tie_word_embeddings"] and "head.weight" not in self.weights:
+        if config["tie_word_embeddings"]:
             if self.outputs != self.symbols:
                 raise Rejected("a tied head must have as many outputs as there are symbols.")
             self._head = self._embedding, self.weights.take("head.bias", self.outputs) if config["head_bias"] else None

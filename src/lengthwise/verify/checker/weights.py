@@ -163,9 +163,6 @@ class Weights:
         self._left = dict(tensors)
         self.names = list(tensors)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._left
-
     def take(self, name: str, *shape: int) -> Array:
         if name not in self._left:
             raise Rejected(f"the model has no weight {name}, which its config asks for.")
