@@ -79,7 +79,7 @@ def test_attention(tmp_path, capsys):
     assert page.read_text().count('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 252 ') == 1
     assert main([*call, "--json", "--length", "5"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert (data["view"], len(data["words"]), data["truth"]) == ("attention", 5, None)
+    assert (data["view"], len(data["words"])) == ("attention", 5)
     assert [layer["mixer"] for layer in data["layers"]] == ["softmax", "chain"]
     for head, words in (("9.0", "no head 0 in layer 9"), ("1", "LAYER.HEAD"), ("1.x", "LAYER.HEAD")):
         assert main([*call, "--head", head]) == 2

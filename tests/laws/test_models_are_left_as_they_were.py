@@ -26,7 +26,6 @@ ROOMS = [
     "evaluate",
     "lab",
     "insight",
-    "insight.boxes",
     "theory",
     "verify",
     "report",
@@ -115,14 +114,6 @@ CALLS: dict[str, tuple[Any, Any]] = {
     "insight.score_chains": (
         lambda: build("transformer", STEPS, heads=2),
         lambda m: insight.score_chains(m, STEPS, 2, 2),
-    ),
-    "insight.boxes.generate_answers": (
-        lambda: build("chacal", BOXES, heads=2),
-        lambda m: insight.boxes.generate_answers(m, BOXES, BOXES.test_set(2, 2).tokens),
-    ),
-    "insight.boxes.score_answers": (
-        lambda: build("chacal", BOXES, heads=2),
-        lambda m: insight.boxes.score_answers(m, BOXES, 2, 2),
     ),
     "theory.FirstLayer": (lambda: build("block-lrnn"), theory.FirstLayer),
     "theory.prefix_identity": (

@@ -11,7 +11,6 @@ import torch
 
 from lengthwise import tasks
 from lengthwise.errors import Error
-from lengthwise.tasks.boxes.answer_scores import score_answers
 from lengthwise.tasks.boxes.story import solve
 from lengthwise.tasks.boxes.task import count_answers
 
@@ -69,70 +68,6 @@ def test_questions_are_the_answers_tokens(form, length):
         assert len(solve(prompt, form).operations) == length
         assert (row > 0).int().diff().ne(0).sum() <= 1  # padding on the right alone
         assert asked.int().diff().clamp(min=0).sum() == 1  # one run of questions
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_right_answers_are_judged_right(form):
-    task = tasks.get("boxes", form=form, boxes=4, objects=20)
-    tokens, targets, _ = task.sample(8, 50, seeded(3))
-    found = task.score_answers(tokens, task.answers(tokens, targets))
-    assert found.exact.all()
-    assert found.right.all() or form == "original"
-    assert found.right[found.asked].all()
-    assert (found.asked.sum(1) == (1 if form == "original" else 4)).all()
-    stories = task.stories(tokens)
-    assert found.touched.sum(1).tolist() == [sum(len(o.boxes) for o in story.operations) for story in stories]
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_wrong_token_is_judged_wrong(form):
-    task = tasks.get("boxes", form=form, boxes=4, objects=20)
-    tokens, targets, _ = task.sample(8, 50, seeded(3))
-    said = task.answers(tokens, targets)
-    for place in (0, 1):
-        spoilt = said.clone()
-        spoilt[:, place] = torch.where(said[:, place] == 30, 31, 30)  # two objects
-        assert not task.score_answers(tokens, spoilt).exact.any()
-
-
-@pytest.mark.parametrize(
-    ("answer", "exact", "right"),
-    [
-        ("Box A contains the bag, Box B contains the apple.", True, [True, True]),
-        ("Box A contains the bag, Box B contains the apple. Box B contains the bag.", True, [True, True]),
-        ("Box A contains the bag, Box B contains the apple", False, [True, True]),
-        ("Box B contains the apple, Box A contains the bag.", False, [True, True]),
-        ("Box A contains the bag, Box B is empty.", False, [True, False]),
-        ("Box A contains the bag, Box B contains the apple, Box B is empty.", False, [True, False]),
-        ("Box A contains the bag and the bag, Box B contains the apple.", False, [False, True]),
-        ("Box A Box A Box A", False, [False, False]),
-        ("Box A contains the <pad> bag, Box B contains the apple.", False, [False, True]),
-        (".", False, [False, False]),
-        ("", False, [False, False]),
-    ],
-)
-def test_judgements_by_hand(answer, exact, right):
-    task = tasks.get("boxes", boxes=2, objects=7)
-    tokens = torch.tensor([task.tokenize(PROMPT)])
-    said = torch.tensor([[*task.tokenize(answer), 0, 0]])
-    found = task.score_answers(tokens, said)
-    assert found.exact.tolist() == [exact]
-    assert found.right.tolist() == [right]
-    assert found.touched.tolist() == [[2, 1]]
-    assert found.depth.tolist() == [1]
-
-
-def test_an_answer_that_names_an_unknown_box_is_wrong_without_raising():
-    story = solve(PROMPT)
-    found = score_answers([story], ["Box A contains the bag, Box Z contains the apple."], "AB")
-    assert found.right.tolist() == [[True, False]]
-    advanced = solve("The apple is in Box A. Move the contents of Box A to Box B.", "advanced")
-    for answer, right in [
-        ("Box B contains the apple.", [True, True]),
-        ("Box Z contains the apple.", [True, False]),
-        ("Box A contains the apple, Box B contains the apple.", [False, True]),
-    ]:
-        assert score_answers([advanced], [answer], "AB").right.tolist() == [right]
 
 
 @pytest.mark.parametrize("sizes", [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (1, 1, 1), (2, 1, 0)])

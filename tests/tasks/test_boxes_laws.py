@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from lengthwise import tasks
-from lengthwise.tasks.boxes import Story, check, read
+from lengthwise.tasks.boxes import Story, read
 from lengthwise.tasks.boxes.vocabulary import STOP
 
 from ..seeded import seeded
+from .boxes_rules import check
 
 FORMS = ("default", "advanced", "original")
 COUNT, LENGTH = 10_000, 5

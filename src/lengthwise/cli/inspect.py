@@ -109,8 +109,8 @@ def inspect(
 
 
 def _usual(view: str, task: Task) -> int:
-    """Returns how many strings are looked at; of attention more than one is only read to judge it by a graph."""
-    return 16 if view == "receptive-field" or (task.name == "boxes" and view == "attention") else 1
+    """Returns how many strings are looked at."""
+    return 16 if view == "receptive-field" else 1
 
 
 def numbered(head: str) -> tuple[int, int]:

@@ -6,8 +6,8 @@ clusters = insight.find_clusters(lab.load_model(run), insight.probe_strings(task
 clusters.count, clusters.truth.agreement
 
 `find_clusters` and `measure_receptive_field` work for any model: they listen to its blocks and to its embedding while
-it runs. `read_attention` and `find_links` are for models whose layers are softmax or chain attention. `boxes` is about
-stories, whose answers and graphs are known, and `score_chains` about arithmetic with its steps written down.
+it runs. `read_attention` and `find_links` are for models whose layers are softmax or chain attention, `score_chains` is
+about arithmetic with its steps written down.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from . import boxes
     from .attention import Attention, read_attention
     from .clusters import Clusters, find_clusters
     from .links import Links, find_links
@@ -34,7 +33,6 @@ __all__ = [
     "MachineTruth",
     "ReceptiveField",
     "add_chains",
-    "boxes",
     "count_chains",
     "find_clusters",
     "find_links",

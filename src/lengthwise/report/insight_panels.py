@@ -10,10 +10,9 @@ from torch import Tensor
 
 from ..errors import Error
 from ..insight import Clusters, Links, ReceptiveField
-from ..insight.attention import Attention
 from .arc_diagram import SHOWN
 from .formatting import percent
-from .panel import Arcs, Chart, Link, Table, heat_map, line_chart, scatter_plot
+from .panel import Arcs, Chart, Link, heat_map, line_chart, scatter_plot
 
 EVEN = "all tokens alike"
 
@@ -113,32 +112,32 @@ def _reach(name: str, field: ReceptiveField) -> str:
 
 
 def links_panel(links: Links, head: tuple[int, int] | None = None) -> Arcs:
-    """One head drawn over a sentence, and the shares of true links of all heads.
+    """One head drawn over a sentence.
 
-    `head`: layer and head to draw, from 0; None: the one whose links are most often true, or most pointed.
+    `head`: layer and head to draw, from 0; None: the one whose words read one other word the most, on average.
     """
     layer, number = _chosen(links, head)
     seen = links.layers[layer]
-    mentions = links.truth.mentions if links.truth else ()
-    starts = {m.token: m.start for m in mentions}
-    table = _true_links(links)
+    caption = (
+        f"Arcs lead from a word to the earlier words it reads, the stronger the more; below {100 * SHOWN:.0f}% none is "
+        "drawn."
+    )
+    if seen.gamma:
+        caption += " The layer sums over chains of these links, so a state may come from far without a link of its own."
+    what = f"chain attention, γ = {seen.gamma[number]:.2g}" if seen.gamma else "softmax attention"
     return Arcs(
         f"{links.model} on {links.task}: what {seen.name}, head {number} links",
-        _about_links(links, seen, number),
+        caption,
         links.words,
-        _drawn(seen.weights[number], starts or {t: t for t in range(len(links.words))}),
-        truth={(m.token, s.token) for m in mentions for s in m.sources},
-        right={(m.token, j) for m in mentions for s in m.sources for j in range(s.start, s.end)},
-        starts=starts,
+        _drawn(seen.weights[number]),
         data={**links.to_json(), "drawn": [layer, number]},
-        lead=_of_head(links, layer, number),
-        below=(table,) if table else (),
+        lead=f"{seen.name.capitalize()}, head {number} ({what}): each word and what it reads.",
     )
 
 
 def _chosen(links: Links, head: tuple[int, int] | None) -> tuple[int, int]:
     if head is None:
-        return links.truth.best if links.truth else _pointed(links)
+        return _pointed(links)
     layer, number = head
     if not (0 <= layer < len(links.layers) and 0 <= number < links.layers[layer].heads):
         counts = ", ".join(f"{seen.name} has {seen.heads}" for seen in links.layers)
@@ -156,51 +155,9 @@ def _pointed(links: Links) -> tuple[int, int]:
     return max(((i, j) for i, seen in enumerate(links.layers) for j in range(seen.heads)), key=most)
 
 
-def _drawn(A: Tensor, starts: dict[int, int]) -> dict[Link, float]:
-    """The links of A (T, T) that are drawn or listed: strong ones, and each word's strongest to before its start."""
+def _drawn(A: Tensor) -> dict[Link, float]:
+    """The links of A (T, T) that are drawn or listed: strong ones, and each word's strongest to an earlier word."""
     strong = A >= SHOWN
-    for word, start in starts.items():
-        if start:
-            strong[word, A[word, :start].argmax()] = True
+    for word in range(1, len(A)):
+        strong[word, A[word, :word].argmax()] = True
     return {(t, j): w for (t, j), w in zip(strong.nonzero().tolist(), A[strong].tolist(), strict=True) if w > 0}
-
-
-def _of_head(links: Links, layer: int, number: int) -> str:
-    seen = links.layers[layer]
-    what = f"chain attention, γ = {seen.gamma[number]:.2g}" if seen.gamma else "softmax attention"
-    start = f"{seen.name.capitalize()}, head {number} ({what})"
-    if links.truth is None:
-        return f"{start}: each word and what it reads."
-    share, chance = links.truth.shares[layer][number], links.truth.chance
-    return (
-        f"{start}: the strongest link of {percent(share)}% of the mentions of a box goes to a phrase on which the "
-        f"mention depends; by chance {percent(chance)}% would."
-    )
-
-
-def _about_links(links: Links, seen: Attention, number: int) -> str:
-    text = f"Arcs lead from a word to the earlier words it reads, the stronger the more; below {100 * SHOWN:.0f}% "
-    text += "none is drawn."
-    if seen.gamma:
-        text += " The layer sums over chains of these links, so a state may come from far without a link of its own."
-    if links.truth is not None:
-        text += (
-            f" Counted: {links.truth.counted} mentions in {links.strings} "
-            f"stor{'ies' if links.strings > 1 else 'y'}, of each the strongest link to an earlier phrase; true where "
-            "that phrase made a state on which the mentioned box's depends. By chance: a link to any earlier word "
-            "alike. Left: the true graph of this story."
-        )
-    return text
-
-
-def _true_links(links: Links) -> Table | None:
-    """The shares of all heads."""
-    if links.truth is None:
-        return None
-    most = max(map(len, links.truth.shares))
-    rows = [f"{seen.name} ({seen.mixer})" for seen in links.layers]
-    values = [[*heads, *[None] * (most - len(heads))] for heads in links.truth.shares]
-    columns = [f"head {i}" for i in range(most)]
-    return heat_map(
-        "True links of every head", "", rows, columns, values, corner="share in %", low=0, high=1, percent=True
-    )

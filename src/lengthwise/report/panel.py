@@ -9,7 +9,7 @@ scatter_plot("Two kinds", "One dot a node.", "first axis", "second axis", {"even
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -166,16 +166,10 @@ class Chart(Panel):
 
 @dataclass(frozen=True)
 class Arcs(Panel):
-    """Links between the words of a sentence, each to an earlier one, beside those that are true."""
+    """Links between the words of a sentence, each to an earlier one."""
 
     words: Sequence[str]
     links: Mapping[Link, float]
-    truth: Collection[Link] = ()
-    """The links of the true graph."""
-    right: Collection[Link] = ()
-    """All links that count as true."""
-    starts: Mapping[int, int] = field(default_factory=dict)
-    """The words that have a truth, whose other links are false, each with the first word of its own phrase."""
 
 
 @dataclass(frozen=True)

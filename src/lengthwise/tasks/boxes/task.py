@@ -21,7 +21,6 @@ from ...errors import Error
 from ...options import at_least
 from ...seeds import generator as seeded
 from ..base import TEST_BLOCK, Batch, Task
-from .answer_scores import StoryScores, score_answers
 from .forms import Form, FormName, checked_sizes
 from .story import Story, solve
 from .story_sampler import StorySampler
@@ -197,31 +196,6 @@ class Boxes(Task):
     def stories(self, tokens: Tensor) -> list[Story]:
         """Every row's prompt, read and carried out. What follows the prompt is ignored."""
         return [solve(self.parts(row)[0], self.form.name) for row in tokens]
-
-    def answers(self, tokens: Tensor, predicted: Tensor) -> Tensor:
-        """(B, longest answer) the predictions (B, T) at the asked places, moved to the left for `score_answers`."""
-        questions = self.asked(tokens)
-        first = (~questions).int().argsort(dim=1, stable=True)[:, : int(questions.sum(1).max())]
-        return predicted.masked_fill(~questions, PAD).gather(1, first)
-
-    def score_answers(self, tokens: Tensor, answers: Tensor) -> StoryScores:
-        """Answers (B, any number of tokens) to the prompts of `tokens`; what follows an answer's full stop is ignored.
-
-        >>> from lengthwise import tasks
-        >>> task = tasks.get("boxes", boxes=2, objects=7)
-        >>> tokens = torch.tensor([task.tokenize(
-        ...     "The bell is in Box A, there is nothing in Box B. Move the contents of Box A to Box B.")])
-        >>> answer = torch.tensor([task.tokenize("Box A is empty, Box B contains the bag.")])
-        >>> scores = task.score_answers(tokens, answer)
-        >>> scores.exact.tolist(), scores.right.tolist(), scores.touched.tolist(), scores.depth.tolist()
-        ([False], [[True, False]], [[1, 1]], [1])
-        """
-        return score_answers(self.stories(tokens), map(self._said, answers.tolist()), LETTERS[: self.boxes])
-
-    def _said(self, answer: list[int]) -> str:
-        """An answer as text, up to its full stop, or else its last word; a <pad> within is a word, and a wrong one."""
-        last = answer.index(STOP) if STOP in answer else max((i for i, t in enumerate(answer) if t != PAD), default=-1)
-        return join_words(self.vocabulary[t] for t in answer[: last + 1])
 
     def write(self, tokens: Tensor | Sequence[int]) -> str:
         """One story as text, as the paper prints it."""

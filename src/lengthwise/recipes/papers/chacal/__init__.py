@@ -3,14 +3,11 @@
 from . import figure_5, table_1, table_2, table_3
 from .chains import plan_chains
 from .published import AttentionColumn
-from .table_2 import plan_boxes, plan_stories
 
 __all__ = [
     "AttentionColumn",
     "figure_5",
-    "plan_boxes",
     "plan_chains",
-    "plan_stories",
     "table_1",
     "table_2",
     "table_3",

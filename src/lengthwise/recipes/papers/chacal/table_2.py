@@ -6,9 +6,9 @@ greedy decoding writes exactly the right answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from .... import tasks
 from ....lab import Experiment, Run, load_task, plan
@@ -30,34 +30,23 @@ SIZES = ("boxes", "objects", "operations")
 
 def plan_boxes(scale: Scale, attention: AttentionColumn, form: Form) -> list[Experiment]:
     """The runs of one model on a form of Boxes; of ChaCAL only the last layer has chain attention."""
-    settings = {"model.heads": 8, **settings_of(RULES[scale], form, attention.label)}
+    settings = settings_of(RULES[scale], form, attention.label)
     size = {name: settings.pop(name) for name in SIZES if name in settings}
-    most = size.pop("operations")
-    lengths = (most, most) if form == "default" else (1, most)
-    return plan_stories(attention, tasks.get("boxes", form=form, **size), lengths, [most], settings)
-
-
-def plan_stories(
-    attention: AttentionColumn,
-    task: tasks.Task,
-    trained: tuple[int, int],
-    tested: Sequence[int],
-    settings: Mapping[str, Any],
-) -> list[Experiment]:
-    """As published but for these settings; the number of operations is log-uniform wherever there are several."""
+    seeds, most = settings.pop("seeds"), size.pop("operations")
     return plan(
-        task,
+        tasks.get("boxes", form=form, **size),
         [attention.preset],
-        seeds=settings["seeds"],
-        test_lengths=tested,
+        seeds=seeds,
+        test_lengths=[most],
         settings={
-            "training.lengths": trained,
-            "training.curriculum": "uniform" if trained[0] == trained[1] else "log-uniform",
+            "model.heads": 8,
+            "training.lengths": (most, most) if form == "default" else (1, most),
+            "training.curriculum": "uniform" if form == "default" else "log-uniform",
             "training.optimizer": "adamw",
             "training.betas": (0.9, 0.98),
             "training.weight_decay": 0.01,
             **attention.settings("last"),
-            **{name: value for name, value in settings.items() if name != "seeds"},
+            **settings,
         },
     )
 

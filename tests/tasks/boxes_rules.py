@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...errors import Error
-from .forms import AT_FIRST, FORMS, Form
-from .story import Operation, Story, listed, read
-from .vocabulary import LETTERS
+from lengthwise.errors import Error
+from lengthwise.tasks.boxes.forms import AT_FIRST, FORMS, Form
+from lengthwise.tasks.boxes.story import Operation, Story, listed, read
+from lengthwise.tasks.boxes.vocabulary import LETTERS
 
 
 def check(prompt: str, answer: str, form: str | None = None) -> Story:
