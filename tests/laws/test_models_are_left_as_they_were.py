@@ -115,11 +115,6 @@ CALLS: dict[str, tuple[Any, Any]] = {
         lambda: build("transformer", STEPS, heads=2),
         lambda m: insight.score_chains(m, STEPS, 2, 2),
     ),
-    "theory.FirstLayer": (lambda: build("block-lrnn"), theory.FirstLayer),
-    "theory.prefix_identity": (
-        lambda: build("block-lrnn"),
-        lambda m: theory.prefix_identity(m, [0, 1], [1, 0], [[0], [1]]),
-    ),
 }
 ELSEWHERE = {
     "convert.apply": "converts in place, which its docstring says",
@@ -130,8 +125,6 @@ ELSEWHERE = {
     "evaluate.score_far_tokens": "needs a tokenizer: tests/evaluate/test_far_tokens.py",
     "models.TokenClassifier": "holds the model",
     "models.equal_tokens": "changes it within a block",
-    "theory.subtraction_answers": "looks through FirstLayer alone",
-    "theory.subtraction_identity": "looks through FirstLayer alone",
     "train.TrainState": "trains it",
     "train.sequence_parallel": "changes it within a block",
     "verify.Extracted": "holds it",

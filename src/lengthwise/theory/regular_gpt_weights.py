@@ -32,7 +32,7 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..automata import Semiautomaton
 from ..errors import Error
@@ -130,27 +130,14 @@ def _attention(n: int) -> dict[str, Tensor]:
     }
 
 
-def binary_matrix_product(n: int) -> nn.Sequential:
-    """The network for n × n matrices: (…, 2n²) -> (…, n²), exact for all binary A and B (the integer product).
-
-    A product of transition matrices is one again, so it can be fed back.
-
-    >>> A, B = torch.tensor([[1.0, 0], [1, 0]]), torch.tensor([[0.0, 1], [1, 0]])
-    >>> binary_matrix_product(2)(torch.cat([A.flatten(), B.flatten()])).view(2, 2).tolist()
-    [[0.0, 1.0], [0.0, 1.0]]
-    """
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise Error(f"binary_matrix_product: n (matrices are n × n) must be a whole number of at least 1, got {n!r}.")
+def _binary_product(n: int) -> tuple[Tensor, Tensor]:
+    """W1 (n³, 2n²) and W2 (n², n³) of Lemma 1, as torch keeps maps: the paper's matrices transposed."""
     i, j, k = torch.cartesian_prod(*[torch.arange(n)] * 3).T
     unit = (i * n + j) * n + k
-    pairs = torch.zeros(n**3, 2 * n**2)  # torch keeps a map as (out, in), the paper's matrix transposed
+    pairs = torch.zeros(n**3, 2 * n**2)
     pairs[unit, i * n + k] = 1
     pairs[unit, n**2 + k * n + j] = 1
-    sums = torch.kron(torch.eye(n**2), torch.ones(1, n))
-    with torch.device("meta"):  # so that no weight is drawn first
-        net = nn.Sequential(nn.Linear(2 * n**2, n**3), nn.ReLU(), nn.Linear(n**3, n**2, bias=False))
-    net.load_state_dict({"0.weight": pairs, "0.bias": torch.full((n**3,), -1.0), "2.weight": sums}, assign=True)
-    return net
+    return pairs, torch.kron(torch.eye(n**2), torch.ones(1, n))
 
 
 def _feed_forward(n: int) -> dict[str, Tensor]:
@@ -158,8 +145,7 @@ def _feed_forward(n: int) -> dict[str, Tensor]:
 
     Further units ReLU(x + 1/2) - 1/2 take away what the residual brings.
     """
-    lemma = binary_matrix_product(n).state_dict()
-    pairs, sums = lemma["0.weight"], lemma["2.weight"]
+    pairs, sums = _binary_product(n)
     old = torch.eye(2 * n**2)
     result = torch.cat([sums, torch.zeros_like(sums)])
     thresholds = torch.tensor([-5 / 2, -7 / 2, 1 / 2])
