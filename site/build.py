@@ -16,6 +16,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -59,8 +60,15 @@ PARTS = {
 """The pages in the order of the menu."""
 KINDS = ("recurrence-boxes", "cascade", "tree-codes", "tree-boxes")
 """The proofs that the checker in JavaScript knows."""
-MODULES = ("bounds", "affine", "sha256", "recurrence", "automaton", "tree", "check", "page")
+MODULES = ("bounds", "affine", "layers", "sha256", "recurrence", "automaton", "tree", "attention", "check", "page")
 """Those of `proof/`, each after what it imports."""
+READ_AS = {"rnn": "recurrence-boxes", "gru": "recurrence-boxes", "lstm": "recurrence-boxes"}
+READ_AS |= {"transformer": "attention", "bipe": "attention", "chacal": "attention"}
+"""What reads a refuted network in JavaScript, by its preset."""
+MODELS = {"rnn": "an RNN", "gru": "a GRU", "lstm": "an LSTM", "transformer": "a Transformer"}
+MODELS |= {"bipe": "a Transformer with BiPE", "chacal": "a Transformer with chain attention (ChaCAL)"}
+SCRIPT = "proof.js"
+"""All modules as one script, in the folder of what pages share."""
 LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*|results/[^)#]*)(#[^)]*)?\)")
 
 
@@ -72,6 +80,9 @@ def lay_out(source: Path) -> None:
     for picture in (ROOT / "docs").glob("*.png"):
         shutil.copy(picture, source)
     shutil.copytree(HERE / "static", source / "static")
+    script = f'"use strict";\n{in_one(iter(MODULES))}\n'
+    (source / "static" / SCRIPT).write_text(script, encoding="utf-8")
+    (source / "networks").mkdir()
     shutil.copy(HERE / "conf.py", source)
     write(source / "changelog.md", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     write(source / "citation.md", citation())
@@ -81,8 +92,10 @@ def lay_out(source: Path) -> None:
     write(source / "hall-of-refutations.md", hall_of_refutations())
     for name in shown_in_the_browser():
         write(source / f"proof-{name}.md", page_of_a_proof(name))
+        write_network(source, name, proved_network(name))
     for name in refuted_in_the_browser():
         write(source / f"refuted-{name}.md", page_of_a_refutation(name))
+        write_network(source, name, refuted_network(name))
     write(source / "atlas.md", atlas.page(prose))
     write(source / "leaderboard.md", leaderboard.page())
     tutorials.write(source, source / "tutorials")
@@ -163,6 +176,7 @@ What a certificate claims and assumes is in [proofs](proofs.md) and, as a theore
 """
 
 
+@cache
 def shown_in_the_browser() -> list[str]:
     """The networks whose proofs the browser checks."""
     proved = [name for name, about in networks().items() if about["verdict"] == "proved"]
@@ -199,51 +213,62 @@ def in_one(modules: Iterator[str]) -> str:
     return "\n".join(parts)
 
 
+def proved_network(name: str) -> dict[str, Any]:
+    """What the page of a proof reads: the network, the claim and the proof."""
+    folder = network_folder(name)
+    return proof_of(read_json(folder / "certificate.json"), read_model(folder)[1])
+
+
+def refuted_network(name: str) -> dict[str, Any]:
+    """What the page of a refutation reads: the network, the claim, and the string that refutes it."""
+    about, (config, weights) = networks()[name], read_model(network_folder(name))
+    claim = verify.claim_of(tasks.get(about["task"]["name"], **about["task"]["params"])).to_json()
+    kind, model = READ_AS[about["model"]["name"]], {"config": config, "weights": {}}
+    return {**proof_of({"kind": kind, "claim": claim, "proof": None, "model": model}, weights), "word": about["word"]}
+
+
+def write_network(source: Path, name: str, data: dict[str, Any]) -> None:
+    """A network beside its page, as a script: from disk a browser reads nothing else."""
+    text = json.dumps(data, separators=(",", ":"))
+    (source / "networks" / f"{name}.js").write_text(f"const network = {text};\n", encoding="utf-8")
+
+
 def page_of_a_proof(name: str) -> str:
-    task = networks()[name]["task"]["name"]
-    certificate, weights = read_json(network_folder(name) / "certificate.json"), read_model(network_folder(name))[1]
+    task, made = networks()[name]["task"]["name"], read_json(network_folder(name) / "certificate.json")["made"]
     return f"""# `{name}`, proved in your browser
 
-This page holds a network for `{task}`, {MADE[certificate["made"]]}, and its proof. The network runs
+This page holds a network for `{task}`, {MADE[made]}, and its proof. The network runs
 here, in float32. Below, a checker in JavaScript, which shares no code with those in Python and Coq, goes through every
 condition of the proof. [What it says and assumes](proofs.md).
 
-{in_html(proof_of(certificate, weights))}"""
+{in_html(name)}"""
 
 
-def in_html(data: dict[str, Any]) -> str:
-    """The part of a page on which a network is read: its data, and all modules."""
-    script = in_one(iter(MODULES))
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+def in_html(name: str) -> str:
+    """The part of a page on which a network is read."""
     return f"""```{{raw}} html
 <div id="proof">This page needs JavaScript.</div>
-<script type="application/json" id="proof-data">{text}</script>
-<script type="module">
-{script}
-module_page.show(document.getElementById("proof"), JSON.parse(document.getElementById("proof-data").textContent));
-</script>
+<script src="networks/{name}.js"></script>
+<script src="_static/{SCRIPT}"></script>
+<script>module_page.show(document.getElementById("proof"), network);</script>
 ```
 """
 
 
 def refuted_in_the_browser() -> list[str]:
     """The refuted networks that JavaScript can run."""
-    kinds = ("rnn", "gru", "lstm")
-    return [n for n, about in networks().items() if about["verdict"] == "refuted" and about["model"]["name"] in kinds]
+    return [n for n, a in networks().items() if a["verdict"] == "refuted" and a["model"]["name"] in READ_AS]
 
 
 def page_of_a_refutation(name: str) -> str:
-    about, (config, weights) = networks()[name], read_model(network_folder(name))
-    claim = verify.claim_of(tasks.get(about["task"]["name"], **about["task"]["params"])).to_json()
-    model = {"config": config, "weights": {}}
-    data = proof_of({"kind": "recurrence-boxes", "claim": claim, "proof": None, "model": model}, weights)
+    about = networks()[name]
     return f"""# `{name}`, refuted in your browser
 
-This page holds an {about["model"]["name"].upper()} for `{about["task"]["name"]}`, right on all test strings
+This page holds {MODELS[about["model"]["name"]]} for `{about["task"]["name"]}`, right on all test strings
 {right_to(about["accuracy"])}. It runs here, in float32, on the string that refutes it. Take a symbol away, or type
 another string: which ones is it right on?
 
-{in_html({**data, "word": about["word"]})}"""
+{in_html(name)}"""
 
 
 def hall_of_refutations() -> str:
@@ -253,9 +278,9 @@ def hall_of_refutations() -> str:
                 word = network["word"]
                 verdict = '<span class="refuted">✗ refuted</span>'
                 tested = right_to(network["accuracy"])
-                run = f"[run it here](refuted-{name}.md)" if name in refuted_in_the_browser() else ""
-                cells = [network["task"]["name"], tested, f"{len(word)}", f"`{shortened(word)}`", run]
-                yield [f"`{name}`", verdict, *cells]
+                page = f"refuted-{name}.md"
+                cells = [network["task"]["name"], tested, f"{len(word)}", f"`{shortened(word)}`"]
+                yield [f"[`{name}`]({page})", verdict, *cells, f"[run it here]({page})"]
 
     def commands() -> Iterator[str]:
         for name, network in networks().items():
@@ -432,7 +457,7 @@ def main(out: Path) -> int:
         for page in (ROOT / "results").glob("*/*.html"):
             (out / "results" / page.parent.name).mkdir(parents=True, exist_ok=True)
             shutil.copy(page, out / "results" / page.parent.name)
-        for folder in (HERE / "vectors", source / "tutorials"):
+        for folder in (HERE / "vectors", source / "tutorials", source / "networks"):
             shutil.copytree(folder, out / folder.name)
         print(f"Open {out / 'index.html'}")
     return failed

@@ -5,10 +5,15 @@ import { sha256 } from "./sha256.mjs";
 import * as recurrence from "./recurrence.mjs";
 import * as automaton from "./automaton.mjs";
 import * as tree from "./tree.mjs";
+import * as attention from "./attention.mjs";
 
-const FAMILIES = { "recurrence-boxes": recurrence, cascade: automaton, "tree-codes": tree, "tree-boxes": tree };
+const FAMILIES = { "recurrence-boxes": recurrence, cascade: automaton, "tree-codes": tree, "tree-boxes": tree, attention };
 
-const bytesOf = (tensor) => Uint8Array.from(atob(tensor.data), (c) => c.charCodeAt(0));
+function bytesOf(tensor) {
+  const text = atob(tensor.data), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
 
 /** The weights of a proof, {name: {shape, data}}. */
 export function decoded(proof) {
@@ -44,9 +49,12 @@ export function ahead(x, answer) {
   return x[answer] - others;
 }
 
-/** What the network answers after a string. */
-export function answer(network, word) {
+/** The logits after a string. */
+export function logitsAfter(network, word) {
   let state = network.first();
   for (const symbol of word) state = network.step(state, symbol);
-  return largest(network.logits(state));
+  return network.logits(state);
 }
+
+/** What the network answers after a string. */
+export const answer = (network, word) => largest(logitsAfter(network, word));

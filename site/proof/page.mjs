@@ -63,7 +63,8 @@ export function show(place, proof) {
     return element("div", { class: "tree", role: "img", "aria-label": "The tree of nodes" }, ...rows.reverse());
   }
 
-  const slider = element("input", { type: "range", min: 2, max: LONGEST, step: 0.25, value: 4, "aria-label": "How many symbols", oninput: named });
+  const longest = network.longest ?? LONGEST;
+  const slider = element("input", { type: "range", min: 2, max: longest, step: 0.25, value: Math.min(4, longest), "aria-label": "How many symbols", oninput: named });
   const long = element("button", { onclick: readLong }), plot = element("div", { role: "status" });
   const wanted = () => Math.round(10 ** slider.value);
   function named() { long.textContent = `Read ${number(wanted())} random symbols`; }

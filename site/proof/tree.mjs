@@ -18,8 +18,9 @@
 // vectors for this code stands in the place of y. Then the proof lists codes in the place of boxes.
 
 import * as affine from "./affine.mjs";
+import { ACTIVATIONS, added, apply, attend, normed } from "./layers.mjs";
 import {
-  LAYER_NORM, attention, chosen, computed, constant, down, knows, lead, linear, machine, must, norm, plain, plus, relu,
+  attention, chosen, computed, constant, down, knows, lead, linear, machine, must, norm, plain, plus, relu,
   rowsOf, taker, up, whole,
 } from "./bounds.mjs";
 
@@ -54,40 +55,19 @@ export function open(tensors, config) {
   return { ...w, ...reader(w), broken: nodes ? { name: `${LAYER}.nodes.choose.bias`, by: 30 } : { name: `${LAYER}.feed_norm.bias`, by: 3 } };
 }
 
-const ACTIVATIONS = { relu: (x) => Math.max(0, x), gelu: (x) => (x * (1 + affine.erf(x / Math.SQRT2))) / 2 };
-
 /** The vectors of a codebook that a code picks, a number for each group. */
 const picked = (w, code) => code.map((choice, g) => w.codebook[g * w.codes + choice]);
 
 /** Reads words as the network does. A state is the word so far: its tree stands on its end, and grows anew with each symbol. */
 function reader(w) {
-  const apply = ([matrix, bias], x) => {
-    const rows = (matrix.rows ??= rowsOf(matrix));
-    return rows.map((row, i) => row.reduce((total, k, j) => total + k * x[j], bias ? bias.data[i] : 0));
-  };
-  const normed = ([weight, bias], x) => {
-    const mean = x.reduce((a, b) => a + b, 0) / x.length;
-    const rho = 1 / Math.sqrt(x.reduce((a, b) => a + (b - mean) ** 2, 0) / x.length + LAYER_NORM);
-    return x.map((each, i) => (each - mean) * rho * weight.data[i] + bias.data[i]);
-  };
-  const heads = w.r.shape[0], d = w.width / heads;
+  const heads = w.r.shape[0], bias = (h, j) => w.r.data[h * w.chunk + j], activation = ACTIVATIONS[w.activation];
   const pads = w.maps.slice(1).map((part) => apply(part, w.pad));
   /** What the layer makes of these vectors, oldest first. */
   function made(taps) {
     const own = taps.at(-1), q = apply(w.maps[0], own), newest = [...taps].reverse();
     const [keys, values] = [1, 2].map((i) => Array.from({ length: w.chunk }, (_, j) => (newest[j] ? apply(w.maps[i], newest[j]) : pads[i - 1])));
-    const mixed = Array.from({ length: w.width }, () => 0);
-    for (let h = 0; h < heads; h++) {
-      const scores = keys.map((k, j) => {
-        let score = 0;
-        for (let e = h * d; e < (h + 1) * d; e++) score += q[e] * k[e];
-        return score / Math.sqrt(d) + w.r.data[h * w.chunk + j];
-      });
-      const top = Math.max(...scores), shares = scores.map((s) => Math.exp(s - top)), total = shares.reduce((a, b) => a + b);
-      for (let e = h * d; e < (h + 1) * d; e++) values.forEach((v, j) => { mixed[e] += (shares[j] / total) * v[e]; });
-    }
-    const h = normed(w.norms[0], apply(w.out, mixed).map((x, i) => x + own[i]));
-    return normed(w.norms[1], apply(w.down, apply(w.up, h).map(ACTIVATIONS[w.activation])).map((x, i) => x + h[i]));
+    const h = normed(w.norms[0], added(own, apply(w.out, attend(q, keys, values, heads, bias))));
+    return normed(w.norms[1], added(h, apply(w.down, apply(w.up, h).map(activation))));
   }
   function codeOf(y) {
     const z = apply(w.choose, y);

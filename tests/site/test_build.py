@@ -104,6 +104,14 @@ def test_every_link_leads_to_a_file(site):
 
 
 @pytest.mark.slow
+def test_every_page_is_small(site):
+    """Those of the site, and those of results."""
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > len(list((ROOT / "results").rglob("*.html"))) + 100
+    assert {page.name: page.stat().st_size for page in pages if page.stat().st_size > 300 * 1024} == {}
+
+
+@pytest.mark.slow
 def test_a_browser_opens_it_from_disk(site):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not browser():

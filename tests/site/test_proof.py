@@ -14,9 +14,8 @@ import torch
 
 from lengthwise import lab
 from lengthwise.files import read_json
-from lengthwise.lab.collection import network_folder
+from lengthwise.lab.collection import network_folder, networks
 from lengthwise.verify import checker
-from lengthwise.verify.checker.weights import read_model
 
 from ..report.test_html_page import browser
 from ..verify.corpus_networks import flip_flop_proved
@@ -27,9 +26,9 @@ MODULES = Path(__file__).parents[2] / "site" / "proof"
 PROGRAM = """
 import { readFileSync } from "fs";
 import { Rejected } from "%(at)s/bounds.mjs";
-import { answer, check, opened } from "%(at)s/check.mjs";
-const asked = JSON.parse(readFileSync(0, "utf-8"));
-const verdicts = asked.proofs.map((proof) => {
+import { answer, check, logitsAfter, opened } from "%(at)s/check.mjs";
+const { proofs, words } = JSON.parse(readFileSync(0, "utf-8"));
+function verdict(proof) {
   try {
     const conditions = check(proof);
     let each = conditions.next();
@@ -39,17 +38,20 @@ const verdicts = asked.proofs.map((proof) => {
     if (!(error instanceof Rejected)) throw error;
     return { why: error.message };
   }
-});
-const network = asked.words.length && opened(asked.proofs[0]);
-const answers = asked.words.map((word) => answer(network, word));
-console.log(JSON.stringify({ verdicts, answers }));
+}
+function answers([proof]) {
+  const network = opened(proof);
+  return words.map((word) => ({ answer: answer(network, word), logits: [...logitsAfter(network, word)] }));
+}
+console.log(JSON.stringify(words ? answers(proofs) : proofs.map(verdict)));
 """
 
 
-def in_javascript(proofs, words=()):
+def in_javascript(proofs, words=None):
+    """The verdicts on proofs; or what the network of one answers after words."""
     told = json.dumps({"proofs": proofs, "words": words})
     command = ["node", "--input-type=module", "-e", PROGRAM % {"at": MODULES}]
-    done = subprocess.run(command, input=told, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, input=told, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -70,20 +72,15 @@ def test_it_accepts_what_python_accepts(large, build):
         "parity-regular-gpt-compiled",
     }
     assert {*LARGE} == set(names) if large else {*RNNS, *others} < set(names)
-    folders = [network_folder(name) for name in names]
-    certificates = [read_json(folder / "certificate.json") for folder in folders]
-    proofs = [build.proof_of(each, read_model(folder)[1]) for each, folder in zip(certificates, folders, strict=True)]
-    for name, certificate, folder, verdict in zip(
-        names, certificates, folders, in_javascript(proofs)["verdicts"], strict=True
-    ):
-        report = checker.check(certificate, folder)
+    for name, verdict in zip(names, in_javascript([build.proved_network(name) for name in names]), strict=True):
+        folder = network_folder(name)
+        report = checker.check(read_json(folder / "certificate.json"), folder)
         assert verdict.get("conditions") == report.conditions, (name, verdict)
         assert verdict["margin"] == pytest.approx(report.margin, rel=0.01), name
 
 
 def test_the_script_of_a_page_checks_as_its_modules_do(build):
-    folder = network_folder("parity-regular-gpt")
-    proof = build.proof_of(read_json(folder / "certificate.json"), read_model(folder)[1])
+    proof = build.proved_network("parity-regular-gpt")
     script = f"""{build.in_one(iter(build.MODULES))}
 const proof = {json.dumps(proof)}, conditions = module_check.check(proof), network = module_check.opened(proof);
 let each = conditions.next();
@@ -110,31 +107,46 @@ def test_a_weight_that_is_another_is_seen_by_its_digest(build):
     certificate, weights = flip_flop_proved()
     last = next(reversed(weights))
     proof = build.proof_of(certificate, {**weights, last: np.nextafter(weights[last], np.float32(9))})
-    (verdict,) = in_javascript([proof])["verdicts"]
+    (verdict,) = in_javascript([proof])
     assert verdict["why"] == f"the weight {last} is not the one the proof is about"
 
 
-NETWORKS = ["parity-rnn", "cycle-navigation-rnn", "s3-words-gru", "tomita-6-lstm"]
-NETWORKS += ["d-2-automaton", "parity-regular-gpt-compiled", *(f"{task}-regular-gpt" for task in TREES)]
+PROVED = ["parity-rnn", "cycle-navigation-rnn", "s3-words-gru", "tomita-6-lstm"]
+PROVED += ["d-2-automaton", "parity-regular-gpt-compiled", *(f"{task}-regular-gpt" for task in TREES)]
+REFUTED = ["parity-lstm-refuted", *(f"even-pairs-{name}-refuted" for name in ("transformer", "bipe", "chacal"))]
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        *((name, 200) for name in PROVED),
+        *((name, 40) for name in REFUTED),
+        *(pytest.param(name, 10_000, marks=pytest.mark.slow) for name in (*PROVED, *REFUTED)),
+    ],
+)
 def test_its_answers_are_torchs(name, count, build):
-    folder = network_folder(name)
     model, task = lab.zoo(name)
-    draw, symbols = np.random.default_rng(0), task.machine.num_symbols
-    words = [draw.integers(symbols, size=draw.integers(1, 41)).tolist() for _ in range(count)]
-    certificate = read_json(folder / "certificate.json")
-    said = in_javascript([build.proof_of(certificate, read_model(folder)[1])], words)["answers"]
-    right = [-1] * count
+    draw, symbols, longest = np.random.default_rng(0), task.machine.num_symbols, 60 if name in REFUTED else 40
+    words = [draw.integers(symbols, size=draw.integers(1, longest + 1)).tolist() for _ in range(count)]
+    if name in REFUTED:
+        words.append(networks()[name]["word"])
+    data = build.refuted_network(name) if name in REFUTED else build.proved_network(name)
+    said = in_javascript([data], words)
+    logits = torch.empty(len(words), len(said[0]["logits"]))
     for length in {*map(len, words)}:
         own = [i for i, word in enumerate(words) if len(word) == length]
         with torch.no_grad():
-            answers = model(torch.tensor([words[i] for i in own]))[:, -1].argmax(-1).tolist()
-        for i, answer in zip(own, answers, strict=True):
-            right[i] = answer
-    assert said == right
+            logits[own] = model(torch.tensor([words[i] for i in own]))[:, -1]
+    answers = [each["answer"] for each in said]
+    assert answers == logits.argmax(-1).tolist()
+    torch.testing.assert_close(torch.tensor([each["logits"] for each in said]), logits, rtol=1e-3, atol=1e-3)
+    if name in REFUTED:
+        assert answers[-1] == networks()[name]["said"] != task.answer(torch.tensor(words[-1:]))[0, -1]
+
+
+def test_every_refuted_network_runs_in_the_browser(build):
+    refuted = {name for name, network in networks().items() if network["verdict"] == "refuted"}
+    assert set(build.refuted_in_the_browser()) == refuted
 
 
 @pytest.mark.slow
@@ -173,5 +185,11 @@ def test_the_page_proves_and_a_broken_weight_does_not(site):
         tab.goto((site / "refuted-parity-lstm-refuted.html").as_uri())
         assert tab.locator("#proof table .refuted").inner_text() == "✗ 0, not 1"  # after the last of 46 symbols alone
         assert tab.locator("text=Check the proof").count() == 0
+        for name in REFUTED:
+            said, right = networks()[name]["said"], networks()[name]["right"]
+            tab.goto((site / f"refuted-{name}.html").as_uri())
+            assert tab.inner_text("#proof tbody tr:last-child .refuted") == f"✗ {said}, not {right}"
+            tab.fill("#proof input[type=text]", "011")
+            assert tab.locator("#proof tbody .proved").count() == 3
         assert problems == []
         chromium.close()

@@ -62,7 +62,7 @@ def test_numpy(name):
 def test_javascript(name, build):  # noqa: F811
     own, changed = network(name)
     proofs = [build.proof_of(case.whole(), case.weights) for case in [own, *changed]]
-    agree("javascript", name, ["why" not in verdict for verdict in in_javascript(proofs)["verdicts"]])
+    agree("javascript", name, ["why" not in verdict for verdict in in_javascript(proofs)])
 
 
 @coq
