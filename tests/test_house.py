@@ -184,7 +184,7 @@ LINES = {
     "text": 1_650,
     "train": 2_780,
     "evaluate": 1_726,
-    "lab": 5_936,
+    "lab": 5_761,
     "insight": 1_019,
     "theory": 1_018,
     "verify": 9_768,

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from .statistics import Summary, accuracy, overflowed, score, summary
     from .sweeps import settings_of_part
     from .tested_lengths import lengths
-    from .tuning import trial_objective, tune
     from .under_torchrun import check_strategy, follow
 
 __all__ = [
@@ -54,7 +53,7 @@ __all__ = [
     "device_of", "elsewhere", "find", "follow", "follows", "lengths", "load", "load_model", "load_task",
     "load_tokenizer", "measure_answers", "measure_cliff", "measure_far_tokens", "measure_perplexity", "new_model",
     "overflowed", "plan", "plan_answers", "plan_continued", "plan_further", "plan_language_models", "plan_text", "run",
-    "score", "settings_of_part", "summary", "trained_places", "trial_objective", "tune", "zoo",
+    "score", "settings_of_part", "summary", "trained_places", "zoo",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)
