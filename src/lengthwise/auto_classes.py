@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from importlib.abc import Loader, MetaPathFinder
+from functools import partial
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -63,7 +64,7 @@ def _register(registry: ModuleType) -> None:
 
 
 class _RegistryFinder(MetaPathFinder):
-    """Finds the registry as Python would, with a loader that tells it of the model types.
+    """Finds the registry as Python would, with a loader that tells it of the model types once it is executed.
 
     It stays where it is, for an import may fail and be tried again, and a look-up is no import.
     """
@@ -72,31 +73,13 @@ class _RegistryFinder(MetaPathFinder):
     """By this it is known to another import of this module, which makes no second one."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if fullname != REGISTRY:
-            return None
-        spec = PathFinder.find_spec(fullname, path)
+        spec = PathFinder.find_spec(fullname, path) if fullname == REGISTRY else None
         if spec is not None and spec.loader is not None:
-            spec.loader = _TellingLoader(spec.loader)
+            spec.loader.exec_module = partial(_execute, spec.loader)
         return spec
 
 
-class _TellingLoader(Loader):
-    """The loader of the registry, which tells it of the model types when it is executed and then leaves its place."""
-
-    def __init__(self, loader: Any):
-        self.loader = loader
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "loader":  # not there yet while it is unpickled
-            raise AttributeError(name)
-        return getattr(self.loader, name)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self.loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self.loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self.loader
-        self.loader.exec_module(module)
-        _register(module)
+def _execute(loader: Any, module: ModuleType) -> None:
+    del loader.exec_module  # from here on the loader is as Python made it
+    loader.exec_module(module)
+    _register(module)
