@@ -1,11 +1,9 @@
-"""What one can find out: help, `list`, `doctor`, and the names that a shell completes."""
+"""What one can find out: help, `list` and `doctor`."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 
 import pytest
@@ -87,32 +85,6 @@ def test_help_shows_values_and_no_types(verb, columns, capsys, monkeypatch):
     assert not re.search(r"<[a-zA-Z]", out), "a Python type such as <int range>"
     assert not re.search(r"\w…", out.replace("NAME[,NAME…]", "")), "a cut word"
     assert max(map(len, out.splitlines())) <= int(columns)
-
-
-@pytest.mark.parametrize(
-    ("typed", "completed"),
-    [
-        ("lengthwise bench pa", ["parity"]),
-        ("lengthwise bench parity -m l", ["liquid-s4", "lru", "lstm"]),
-        ("lengthwise reproduce l", ["lrnn"]),
-        ("lengthwise reproduce regulargpt ", ["table-1", "table-2", "table-3", "figure-3", "figure-4", "figure-4b"]),
-        ("lengthwise inspect runs c", ["clusters"]),
-        ("lengthwise list mix", ["mixers"]),
-        ("lengthwise list demo ", ["parity"]),
-    ],
-)
-def test_a_shell_completes_names_without_torch(typed, completed):
-    code = (
-        "import sys; from lengthwise.cli import main\n"
-        "try: main([])\n"
-        "finally: print('torch' in sys.modules, file=sys.stderr)"
-    )
-    words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" ")), "_LENGTHWISE_COMPLETE": "complete_bash"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **words}, check=True
-    )
-    assert done.stdout.split() == completed
-    assert done.stderr.strip() == "False"
 
 
 def test_everything_that_can_be_listed_says_what_its_options_are_for():

@@ -121,7 +121,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> tuple[int, str]:
     """The exit code, and what went wrong, if anything."""
     try:
-        _check_completion(arguments)
         code = typer.main.get_command(app).main(arguments, prog_name="lengthwise", standalone_mode=False) or 0
         return code, "stopped" if code == INTERRUPTED else ""
     except BrokenPipeError:
@@ -133,12 +132,6 @@ def _run(arguments: list[str]) -> tuple[int, str]:
             console.remark(traceback.format_exc())
         code, message = _mistake(error)
         return code, message if speaks(error) else ""
-
-
-def _check_completion(arguments: list[str]) -> None:
-    """Raises if a word follows what sets up completion, which typer would not look at."""
-    if arguments[0] in ("--install-completion", "--show-completion") and len(arguments) > 1:
-        raise Error(f"{arguments[0]} is for the shell that calls it, and takes no word, got {arguments[1]!r}.")
 
 
 def speaks(error: BaseException) -> bool:

@@ -11,7 +11,7 @@ import typer
 
 from ..errors import Error
 from ..options import at_least
-from . import console, registries, typed
+from . import console, registries
 from .study import Config, SaveConfig, need, study_of, write_study
 from .typed import Seeds, Settings
 from .verb import Typed, verb
@@ -23,15 +23,15 @@ class GridOptions:
     task: Annotated[
         list[str] | None,
         "Tasks by name (see `lengthwise list`), regex:PATTERN, module:Class or FILE.py:Class.",
-        Typed("TASK...", argument=True, names=typed.tasks),
+        Typed("TASK...", argument=True),
     ] = None
     more_tasks: Annotated[
-        list[str] | None, "The same as TASK; repeat it.", Typed("TASK", flag="--task", short="-t", names=typed.tasks)
+        list[str] | None, "The same as TASK; repeat it.", Typed("TASK", flag="--task", short="-t")
     ] = None
     models: Annotated[
         list[str] | None,
         "Models by name, hf:PATH, module:Class or FILE.py:Class; repeat it for more.",
-        Typed("NAME[,NAME…]", flag="--model", short="-m", names=typed.models),
+        Typed("NAME[,NAME…]", flag="--model", short="-m"),
     ] = None
     seeds: Seeds = 1
     train_length: Annotated[int, at_least(1), "The length of the longest training string."] = 40

@@ -14,7 +14,7 @@ import typer
 from ..errors import Error
 from ..files import must_exist, parse_json, read_bytes, write_text
 from ..options import above
-from . import console, typed
+from . import console
 from .typed import SET, Checkpoint
 from .verb import Typed, is_typed, verb
 from .work import Trust, beside_run, named_task, one_run, watched
@@ -44,7 +44,7 @@ def certify(
     task: Annotated[
         str | None,
         "The task that says what is right, or regex:PATTERN.",
-        Typed("NAME", default="a run's own", names=typed.tasks),
+        Typed("NAME", default="a run's own"),
     ] = None,
     settings: Annotated[list[str] | None, "A setting of --task's task, as task.NAME=VALUE; repeat it.", SET] = None,
     budget: Annotated[float, above(0), "How long it searches and tries to prove.", Typed("SECONDS")] = 60.0,

@@ -14,7 +14,6 @@ import os
 import re
 import shlex
 import sys
-import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
@@ -46,50 +45,14 @@ def clean(text: str) -> str:
     return CONTROL.sub("", text)
 
 
-PLAIN = {
-    "…": "...",
-    "–": "-",
-    "—": "-",
-    "→": "->",
-    "·": "*",
-    "×": "x",
-    "±": "+-",
-    "≥": ">=",
-    "≤": "<=",
-    "✓": "+",
-    "✗": "x",
-}
-"""What stands for these characters where an output has no code for them."""
-
-
-def _plain(error: UnicodeError) -> tuple[str, int]:
-    """The handler of codecs for characters that an output cannot show: the nearest letters, or a question mark."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    lost = error.object[error.start : error.end]
-    near = (PLAIN.get(each) or unicodedata.normalize("NFKD", each) for each in lost)
-    return "".join(each.encode("ascii", "ignore").decode() or "?" for each in near), error.end
-
-
-codecs.register_error("lengthwise-plain", _plain)
-
-
 def open_outputs() -> None:
-    """Makes stdout and stderr take every text: plainer for few characters, nowhere if closed."""
-    for name, number in (("stdout", 1), ("stderr", 2)):
+    """Makes stdout and stderr take every text: a question mark for what they have no code for, nowhere if closed."""
+    for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            with contextlib.suppress(OSError):
-                os.fstat(number)
-                number = nowhere  # it is another file's by now
-            if number != nowhere:
-                # What is not Python, and workers, write to the number.
-                os.dup2(nowhere, number)
-                os.close(nowhere)
-            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8"))
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
         elif isinstance(stream, io.TextIOWrapper) and not _takes_all(stream):
-            stream.reconfigure(errors="lengthwise-plain")
+            stream.reconfigure(errors="replace")
 
 
 def _takes_all(stream: Any) -> bool:

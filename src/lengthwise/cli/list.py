@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import UnknownName
-from . import console, registries, typed
+from . import console, registries
 from .verb import Typed, verb
 
 EXAMPLES: dict[str, Any] = {
@@ -85,12 +85,12 @@ def list_names(
         str | None,
         "A task, model, recipe, position or mixer, or training or tests: shows all its options. Or a table: tasks, "
         "models, recipes, positions, mixers or settings. Or a paper, such as regulargpt: shows its recipes.",
-        Typed("NAME", argument=True, names=typed.whatever_is_listed),
+        Typed("NAME", argument=True),
     ] = None,
     table: Annotated[
         str | None,
         "The second word of a recipe, as in: demo parity.",
-        Typed("TABLE", argument=True, names=typed.recipe_tables),
+        Typed("TABLE", argument=True),
     ] = None,
     as_json: console.Json = False,
 ) -> None:

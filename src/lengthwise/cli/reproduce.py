@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from . import console, registries, typed
+from . import console, registries
 from .typed import SET
 from .verb import Typed, verb
 from .work import INTERRUPTED, Running, carry_out
@@ -18,12 +18,12 @@ def reproduce(
     paper: Annotated[
         str,
         "A paper named in `lengthwise list`, or a file that defines recipe(scale), such as studies/NAME.py.",
-        Typed("PAPER|FILE", argument=True, names=typed.papers),
+        Typed("PAPER|FILE", argument=True),
     ],
     table: Annotated[
         str,
         "The paper's table or figure; left out after a file.",
-        Typed("[TABLE]", argument=True, names=typed.recipe_tables),
+        Typed("[TABLE]", argument=True),
     ] = "",
     scale: Annotated[
         Literal["smoke", "laptop", "overnight", "paper"],

@@ -10,7 +10,7 @@ import typer
 
 from ..errors import Error
 from ..options import at_least
-from . import console, registries, typed
+from . import console, registries
 from .study import Config, SaveConfig, model_name, need, study_of, write_study
 from .typed import Seeds, Settings, read_place
 from .verb import Typed, is_typed, verb
@@ -34,7 +34,7 @@ class Texts:
     models: Annotated[
         list[str] | None,
         "A model, its own options behind its name, as in -m 'transformer position=alibi'; repeat it for more.",
-        Typed("NAME", flag="--model", short="-m", names=typed.models),
+        Typed("NAME", flag="--model", short="-m"),
     ] = None
     origin: Annotated[
         str | None,

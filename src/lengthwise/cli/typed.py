@@ -1,18 +1,13 @@
-"""What several verbs take, and the names that a shell completes.
-
-A shell asks for completions at every press of a key, so nothing here imports torch.
-"""
+"""What several verbs take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ..files import must_exist
 from ..lab.launch import Loading
 from ..options import Option, Word, at_least, schema, value_of
-from .registries import lines, tables
 from .verb import Typed
 
 
@@ -35,33 +30,8 @@ def read_place(model: str) -> str:
     return model
 
 
-def _first_words(table: str) -> Callable[[str], list[str]]:
-    return lambda incomplete: _that_start([name.split()[0] for name in lines(table)], incomplete)
-
-
-tasks, models, papers = map(_first_words, ("tasks", "models", "recipes"))
-
-
-def recipe_tables(ctx: Any, incomplete: str) -> list[str]:
-    """The tables of the paper that was typed before."""
-    paper = ctx.params.get("paper") or ctx.params.get("name")
-    recipes = (name.split() for name in lines("recipes"))
-    return _that_start([table for of, table in recipes if of == paper], incomplete)
-
-
-def whatever_is_listed(incomplete: str) -> list[str]:
-    listed = [*tables(), *(name.split()[0] for table in tables() for name in lines(table))]
-    return _that_start(listed, incomplete)
-
-
-def _that_start(known: list[str], incomplete: str) -> list[str]:
-    return [word for word in dict.fromkeys(known) if word.startswith(incomplete)]
-
-
 SET = Typed("NAME=VALUE", flag="--set", short="-s")
-TaskName = Annotated[
-    str, "A task by name (see `lengthwise list`), or regex:PATTERN.", Typed("TASK", argument=True, names=tasks)
-]
+TaskName = Annotated[str, "A task by name (see `lengthwise list`), or regex:PATTERN.", Typed("TASK", argument=True)]
 TaskSettings = Annotated[list[str] | None, "A setting of the task, as task.NAME=VALUE; repeat it.", SET]
 Checkpoint = Annotated[Literal["last", "best"], schema(Loading)["which"].line, Typed("WHICH", flag="--checkpoint")]
 Html = Annotated[Path | None, "Write a page here.", Typed("PATH")]

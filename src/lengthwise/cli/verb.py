@@ -50,8 +50,6 @@ class Typed:
     """What the help says of the default."""
     flag: str = ""
     short: str = ""
-    names: Callable[..., list[str]] | None = None
-    """What a shell completes."""
     read: Callable[[str], Any] | None = None
     """What reads the word, where its type does not say all."""
     argument: bool = False
@@ -119,7 +117,6 @@ def _option(option: Option, typed: Typed) -> Any:
         help=option.line,
         show_default=typed.default or True,
         parser=typed.read or (_parser(option, flag) if number or option.choices else None),
-        autocompletion=typed.names or _choices(option),
         callback=typed.first,
         is_eager=typed.first is not None,
     )
@@ -131,7 +128,6 @@ def _argument(option: Option, typed: Typed) -> Any:
         help=option.line,
         show_default=False,
         parser=typed.read or (_parser(option, typed.metavar or option.name.upper()) if option.choices else None),
-        autocompletion=typed.names or _choices(option),
     )
 
 
@@ -139,9 +135,3 @@ def _parser(option: Option, label: str) -> Callable[[Any], Any]:
     # None is what stands where nothing is typed.
     needed = replace(option, kind=Union[option.kinds])  # noqa: UP007
     return lambda text: needed.read(Word(text) if isinstance(text, str) else text, label)
-
-
-def _choices(option: Option) -> Callable[[str], list[str]] | None:
-    if not option.choices:
-        return None
-    return lambda incomplete: [word for word in option.choices if word.startswith(incomplete)]
