@@ -218,9 +218,7 @@ class Runs(list[Run]):
         return notebooks.report_room().html(self, path)
 
     def _repr_html_(self) -> str:
-        from .notebook_view import runs_table
-
-        return runs_table(self)
+        return notebooks.report_room().table(self)._repr_mimebundle_((), ())["text/html"]
 
 
 def load(paths: Sequence[Path | str] | Path | str) -> Runs:
