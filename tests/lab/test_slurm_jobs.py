@@ -99,12 +99,11 @@ exec "$@"
 
 
 @pytest.mark.slow
-def test_an_array_of_jobs_that_run_several_groups_each(submitit, slurm, quick, tmp_path, monkeypatch):
-    """Commands of Slurm that start the tasks of an array as processes; each takes two runs, as if they shared a GPU."""
+def test_an_array_of_jobs(submitit, slurm, quick, tmp_path):
+    """Commands of Slurm that start the tasks of an array as processes."""
     slurm("sbatch", SBATCH)
     slurm("srun", SRUN)
     slurm("sacct", "true")
-    monkeypatch.setattr(slurm_jobs, "groups_a_job", lambda job: 2)
     experiments, watch = quick(seeds=4), Watch()
     found = lab.run(experiments, tmp_path / "jobs", launch="slurm", progress=watch)
     assert watch.steps.keys() == {each.hash for each in experiments}
@@ -117,7 +116,7 @@ def test_a_job_tells_of_a_run_that_ends_between_two_writings(submitit, quick, tm
     [experiment] = quick(seeds=1)
     handlers = {each: signal.getsignal(each) for each in (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)}
     try:
-        slurm_jobs.SlurmWork(__version__)([[experiment]], Job(tmp_path / "runs"), tmp_path, 0)
+        slurm_jobs.SlurmWork(__version__)([experiment], Job(tmp_path / "runs"), tmp_path, 0)
     finally:
         for each, handler in handlers.items():
             signal.signal(each, handler)
@@ -140,7 +139,7 @@ def test_what_a_job_wrote_last_is_heard_though_slurm_said_first_that_it_ended(su
     job = Ended()
     pool = slurm_jobs._JobPool(None, 1, mailbox.Mailbox(tmp_path), Job(tmp_path))
     pool.numbers[job] = 0
-    assert [news for _, news in pool.poll({job: [[experiment]]})] == [Progress(**told), []]
+    assert [news for _, news in pool.poll({job: [experiment]})] == [Progress(**told), []]
 
 
 def script(root):
@@ -150,7 +149,7 @@ def script(root):
 
 def test_a_job_array_asks_for_what_runs_take(submitit, slurm, tmp_path):
     engine = SlurmJobs("gpu", "lab", minutes=30, memory=4, at_once=2, extra="qos=high,constraint=a100")
-    executor = engine.executor(tmp_path / "log", Job(tmp_path, cpus=2, gpus=0.25))
+    executor = engine.executor(tmp_path / "log", Job(tmp_path, cpus=8, gpus=1))
     with executor.batch():
         jobs = [executor.submit(abs, n) for n in range(3)]
     assert [job.job_id for job in jobs] == ["71_0", "71_1", "71_2"]
@@ -220,3 +219,8 @@ def test_slurm_is_an_extra(quick, tmp_path, monkeypatch):
     monkeypatch.setattr("lengthwise.errors.find_spec", lambda name: None)
     with pytest.raises(Error, match=r"pip install 'lengthwise\[slurm\]'"):
         lab.run(quick(), tmp_path, launch="slurm partition=gpu")
+
+
+def test_a_share_of_a_gpu_is_refused_with_what_to_do(submitit, tmp_path):
+    with pytest.raises(Error, match=r"whole GPUs, got 0\.25 a run.*--launch pool --gpus-per-run 0\.25"):
+        next(iter(SlurmJobs(cluster="local").run([], Job(tmp_path, gpus=0.25))))

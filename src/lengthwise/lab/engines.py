@@ -33,9 +33,9 @@ from .experiment import Experiment
 from .job import Job, Outcome, failure, run_group
 from .records import RunDirectory, read_run
 
-Groups = Sequence[Sequence[Experiment]]
-Work = list[Sequence[Experiment]]
-"""Groups that one process, task or job runs."""
+Group = Sequence[Experiment]
+"""Experiments that go together, or one alone."""
+Groups = Sequence[Group]
 
 
 @contextlib.contextmanager
@@ -78,7 +78,7 @@ def leave_a_starting_worker() -> None:
         os._exit(UNGUARDED)
 
 
-def in_turn(groups: Groups, job: Job, *, insist: bool = False) -> Iterator[tuple[Sequence[Experiment], list[Outcome]]]:
+def in_turn(groups: Groups, job: Job, *, insist: bool = False) -> Iterator[tuple[Group, list[Outcome]]]:
     """Runs one group after the other, here; what another process holds comes last. `insist` as in `interruptible`."""
     todo = deque(groups)
     with interruptible(job.stop, insist=insist):
@@ -107,34 +107,32 @@ def gpu_of(job: Job, taken: Iterable[str]) -> str:
 
 
 class Lost(NamedTuple):
-    """A piece of work that ended without an answer, and why."""
+    """A group that ended without an answer, and why."""
 
     why: str
 
 
 News = Progress | Experiment | Sequence[Outcome] | Exception | Lost | None
-"""How far a run is, one that another process holds, or the end of a piece of work: what came out, why all of it failed,
-that it was lost, or None where it was stopped."""
+"""How far a run is, one that another process holds, or the end of a group: what came out, why all of it failed, that it
+was lost, or None where it was stopped."""
 
 
 class Pool(Protocol):
-    """A place where pieces of work, each a list of groups, run side by side; `Pooled` gives, hears and ends them."""
+    """A place where groups run side by side; `Pooled` gives, hears and ends them."""
 
-    together: int
-    """How many groups a piece of work has at most."""
     pause: float
     """Seconds between two looks where nothing runs."""
 
     @property
-    def room(self) -> int: ...  # how many pieces run at a time
+    def room(self) -> int: ...  # how many run at a time
 
-    def submit(self, works: Sequence[Work]) -> Sequence[Any]: ...  # what each of them is known by
+    def submit(self, groups: Groups) -> Sequence[Any]: ...  # what each of them is known by
 
-    def poll(self, active: Mapping[Any, Work]) -> Iterable[tuple[Any, News]]: ...  # waits for a moment
+    def poll(self, active: Mapping[Any, Group]) -> Iterable[tuple[Any, News]]: ...  # waits for a moment
 
     def stop(self) -> None: ...  # asks all to keep their state and end
 
-    def cancel(self, known: Any) -> None: ...  # ends a piece now
+    def cancel(self, known: Any) -> None: ...  # ends one now
 
 
 class Pooled:
@@ -149,13 +147,13 @@ class Pooled:
 
     def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
         job = replace(job, root=Path(job.root).resolve())
-        waiting, active, asked = Waiting(groups, job), dict[Any, Work](), False
+        waiting, active, asked = Waiting(groups, job), dict[Any, Group](), False
         with self.pool(groups, job) as pool, interruptible(job.stop):
             try:
                 while active or (waiting and not job.stop.asked):
                     if not job.stop.asked:
-                        works = list(waiting.works(pool.room - len(active), pool.together))
-                        active |= zip(pool.submit(works), works, strict=True) if works else ()
+                        some = list(islice(iter(waiting.next, None), max(0, pool.room - len(active))))
+                        active |= zip(pool.submit(some), some, strict=True) if some else ()
                     elif not asked:
                         asked = True
                         pool.stop()
@@ -169,14 +167,13 @@ class Pooled:
                             if job.waiting:
                                 job.waiting(news)
                         else:
-                            work = active.pop(known)
-                            members = [experiment for group in work for experiment in group]
+                            group = active.pop(known)
                             if isinstance(news, Lost):
-                                news = [] if asked else list(died(members, news.why, job))
+                                news = [] if asked else list(died(group, news.why, job))
                             elif isinstance(news, Exception):
-                                news = [failure(RunDirectory(job.root, each), news) for each in members]
+                                news = [failure(RunDirectory(job.root, each), news) for each in group]
                             yield from news or ()
-                            for group in () if asked else work:
+                            if not asked:
                                 waiting.put_back(group, news or ())
             finally:
                 for known in active:
@@ -198,7 +195,7 @@ class Processes(Pooled):
 class _ProcessPool:
     """Workers by the pipes to them."""
 
-    together, pause = 1, 0.2
+    pause = 0.2
 
     def __init__(self, workers: int, job: Job):
         self.workers, self.job, self.context = workers, job, forkserver()
@@ -209,9 +206,9 @@ class _ProcessPool:
     def room(self) -> int:
         return self.workers
 
-    def submit(self, works: Sequence[Work]) -> Sequence[Any]:
+    def submit(self, groups: Groups) -> Sequence[Any]:
         pipes = []
-        for [group] in works:
+        for group in groups:
             here, there = self.context.Pipe()
             self.devices[here] = gpu_of(self.job, [self.devices[pipe] for pipe in self.processes])
             job = replace(self.job.quiet, share=self.room, device=self.devices[here])
@@ -222,7 +219,7 @@ class _ProcessPool:
             pipes.append(here)
         return pipes
 
-    def poll(self, active: Mapping[Any, Work]) -> Iterator[tuple[Any, News]]:
+    def poll(self, active: Mapping[Any, Group]) -> Iterator[tuple[Any, News]]:
         for pipe in multiprocessing.connection.wait(list(active), timeout=self.pause):
             try:
                 over, news = pipe.recv()  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
@@ -250,7 +247,7 @@ class _ProcessPool:
             self.processes[known].terminate()
 
 
-def _without_outcome(group: Sequence[Experiment], outcomes: Sequence[Outcome]) -> list[Experiment]:
+def _without_outcome(group: Group, outcomes: Sequence[Outcome]) -> list[Experiment]:
     done = {outcome.experiment.hash for outcome in outcomes}
     return [experiment for experiment in group if experiment.hash not in done]
 
@@ -267,18 +264,18 @@ class Waiting:
     """How many groups a look is taken at."""
 
     def __init__(self, groups: Groups, job: Job):
-        self.fresh, self.held, self.job = deque(groups), deque[Sequence[Experiment]](), job
+        self.fresh, self.held, self.job = deque(groups), deque[Group](), job
         self.look_at = 0.0
 
     def __bool__(self) -> bool:
         return bool(self.fresh or self.held)
 
-    def put_back(self, group: Sequence[Experiment], outcomes: Sequence[Outcome]) -> None:
+    def put_back(self, group: Group, outcomes: Sequence[Outcome]) -> None:
         """Keep what of a group has no outcome, for another process is at work on it."""
         if left := _without_outcome(group, outcomes):
             self.held.append(left)
 
-    def next(self) -> Sequence[Experiment] | None:
+    def next(self) -> Group | None:
         """The next group to start; None where there is none now."""
         if self.fresh:
             return self.fresh.popleft()
@@ -291,12 +288,6 @@ class Waiting:
             self.held.append(group)
         self.look_at = time.monotonic() + self.LOOK_EVERY
         return None
-
-    def works(self, room: int, together: int) -> Iterator[Work]:
-        """Returns so many pieces of work, of so many groups each, as far as there are groups to start."""
-        while room > 0 and (work := list(islice(iter(self.next, None), together))):
-            room -= 1
-            yield work
 
 
 def _held(directory: RunDirectory) -> bool:
@@ -327,7 +318,7 @@ def ended(code: int | None) -> str:
     return f"the worker process ended with {how}"
 
 
-def died(group: Sequence[Experiment], why: str, job: Job) -> Iterator[Outcome]:
+def died(group: Group, why: str, job: Job) -> Iterator[Outcome]:
     """The outcomes of a group whose worker is gone, but for members that another process is at work on."""
     for directory in (RunDirectory(job.root, experiment) for experiment in group):
         if _held(directory):

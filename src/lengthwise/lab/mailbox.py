@@ -1,7 +1,7 @@
 """What a call and its work on other machines tell each other: files on storage that all of them share, and no network.
 
-.slurm/CALL/3.json    how far the runs of piece 3 are; it is there as soon as the piece has begun
-.slurm/CALL/stop      asks all pieces to keep their state and end
+.slurm/CALL/3.json    how far the runs of group 3 are; it is there as soon as the group has begun
+.slurm/CALL/stop      asks all groups to keep their state and end
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..files import read_bytes, write_atomically
 from ..train import Progress, Stop
 
 TELL_EVERY = 1.0
-"""Seconds between two writings of a piece's file, but for the last steps of its runs."""
+"""Seconds between two writings of a group's file, but for the last steps of its runs."""
 
 
 class Mailbox:
@@ -39,7 +39,7 @@ class Mailbox:
         return self.place / f"{number}.json"
 
     def news(self, number: int) -> Iterator[Progress]:
-        """Returns what a piece has written of its progress since the last look."""
+        """Returns what a group has written of its progress since the last look."""
         with contextlib.suppress(OSError, RecordError):
             written = self.file(number).stat().st_mtime
             if written != self.read.get(number):
@@ -56,7 +56,7 @@ class Mailbox:
 
 
 class Teller:
-    """The side of a piece: writes how far its runs are, and looks whether it is asked to stop."""
+    """The side of a group: writes how far its runs are, and looks whether it is asked to stop."""
 
     def __init__(self, place: Path, number: int, stop: Stop):
         self.place, self.file, self.stop = place, place / f"{number}.json", stop

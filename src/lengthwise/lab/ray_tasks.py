@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar
 from .. import __version__
 from ..errors import Error, check_extra
 from ..train import Interrupted
-from .engines import Groups, Lost, News, Pool, Pooled, Work
+from .engines import Group, Groups, Lost, News, Pool, Pooled
 from .experiment import Experiment
 from .job import Job, Outcome, check_room, room, run_group
 from .mailbox import Mailbox, Teller
@@ -50,7 +50,7 @@ class RayTasks(Pooled):
 class _RayPool:
     """Tasks of a cluster."""
 
-    together, pause = 1, 0.5
+    pause = 0.5
 
     def __init__(self, ray: Any, mailbox: Mailbox, job: Job):
         self.ray, self.mailbox, self.job, self.stop = ray, mailbox, job, mailbox.stop
@@ -62,14 +62,14 @@ class _RayPool:
         """As many runs as the cluster has room for now, and one that waits."""
         return 1 + max(1, sum(_fit(node, self.job) for node in self.ray.nodes() if node["Alive"]))
 
-    def submit(self, works: Sequence[Work]) -> Sequence[Any]:
-        numbers = range(len(self.numbers), len(self.numbers) + len(works))
+    def submit(self, groups: Groups) -> Sequence[Any]:
+        numbers = range(len(self.numbers), len(self.numbers) + len(groups))
         job, place = self.job.quiet, self.mailbox.place
-        tasks = [self.start.remote(list(g), job, place, n) for n, [g] in zip(numbers, works, strict=True)]
+        tasks = [self.start.remote(list(group), job, place, n) for n, group in zip(numbers, groups, strict=True)]
         self.numbers |= zip(tasks, numbers, strict=True)
         return tasks
 
-    def poll(self, active: Mapping[Any, Work]) -> Iterator[tuple[Any, News]]:
+    def poll(self, active: Mapping[Any, Group]) -> Iterator[tuple[Any, News]]:
         ended = self.ray.wait(list(active), timeout=self.pause)[0]
         # Also what those that have ended told last.
         for task in active:

@@ -23,7 +23,7 @@ from .. import __version__
 from ..errors import Error, check_extra
 from ..options import above, at_least
 from ..train import Interrupted, Stop
-from .engines import Groups, Lost, News, Pool, Pooled, Processes, Work, forkserver
+from .engines import Group, Groups, Lost, News, Pool, Pooled
 from .experiment import Experiment
 from .job import Job, Outcome, room, run_group
 from .mailbox import Mailbox, Teller
@@ -42,7 +42,7 @@ KILLED_AFTER = 60.0
 
 @dataclass(frozen=True)
 class SlurmJobs(Pooled):
-    """Each group a job of a Slurm cluster, or as many groups as share a GPU."""
+    """Each group a job of a Slurm cluster."""
 
     partition: Annotated[str | None, "The partition of the jobs."] = None
     account: Annotated[str | None, "The account that they are charged to."] = None
@@ -56,19 +56,24 @@ class SlurmJobs(Pooled):
 
     @contextlib.contextmanager
     def pool(self, groups: Groups, job: Job) -> Iterator[Pool]:
-        self._check()
+        self._check(job)
         mailbox = Mailbox.new(job.root / ".slurm")
         pool = _JobPool(self.executor(mailbox.place / "log", job), self._room(job), mailbox, job)
         yield pool
         if not (pool.failed or pool.stopping):
             mailbox.remove()
 
-    def _check(self) -> None:
+    def _check(self, job: Job) -> None:
         check_extra("submitit", "slurm", "--launch slurm")
         if self.cluster == "slurm" and not shutil.which("sbatch"):
             raise Error(
                 "There is no Slurm on this machine: the command sbatch was not found. Give the call on a login node of "
                 "the cluster, or choose another way to launch runs: here, pool or ray."
+            )
+        if job.gpus % 1:
+            raise Error(
+                f"Slurm gives a job whole GPUs, got {job.gpus:g} a run. Let jobs share the work, each with a GPU that "
+                "its runs share: sbatch --gpus 1 --array=1-8 --wrap 'lengthwise … --launch pool --gpus-per-run 0.25'."
             )
 
     def _room(self, job: Job) -> int:
@@ -86,9 +91,9 @@ class SlurmJobs(Pooled):
         executor.update_parameters(
             name="lengthwise",
             timeout_min=self.minutes,
-            cpus_per_task=ceil(groups_a_job(job) * job.cpus),
+            cpus_per_task=ceil(job.cpus),
             mem_gb=self.memory,
-            slurm_gpus_per_node=ceil(job.gpus) if job.gpus else None,
+            slurm_gpus_per_node=int(job.gpus) or None,
             slurm_partition=self.partition,
             slurm_account=self.account,
             slurm_array_parallelism=self.at_once or ARRAY,
@@ -97,32 +102,27 @@ class SlurmJobs(Pooled):
         return executor
 
 
-def groups_a_job(job: Job) -> int:
-    """Slurm gives GPUs whole: as many groups as share one run side by side in a job."""
-    return max(1, int(1 / job.gpus)) if job.gpus else 1
-
-
 class _JobPool:
     """The jobs of one call: by files of its place they tell how far they are, and are asked to stop."""
 
     def __init__(self, executor: Any, room: int, mailbox: Mailbox, job: Job):
         self.executor, self.room, self.mailbox, self.job = executor, room, mailbox, job
-        self.together, self.pause = groups_a_job(job), LOOK_EVERY
+        self.pause = LOOK_EVERY
         self.numbers: dict[Any, int] = {}
         self.failed = self.stopping = False
         self.asked_at = time.monotonic()
 
-    def submit(self, works: Sequence[Work]) -> Sequence[Any]:
+    def submit(self, groups: Groups) -> Sequence[Any]:
         """Gives Slurm all of them as one array."""
         import submitit.core.utils  # pyright: ignore[reportMissingImports]
 
-        numbers = range(len(self.numbers), len(self.numbers) + len(works))
+        numbers = range(len(self.numbers), len(self.numbers) + len(groups))
         how, place = SlurmWork(__version__), self.mailbox.place
         try:
             with self.executor.batch():
                 jobs = [
-                    self.executor.submit(how, list(map(list, work)), self.job.quiet, place, n)
-                    for n, work in zip(numbers, works, strict=True)
+                    self.executor.submit(how, list(group), self.job.quiet, place, n)
+                    for n, group in zip(numbers, groups, strict=True)
                 ]
         except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
             why = [line for line in str(error).splitlines() if "error" in line.lower()] or str(error).splitlines()
@@ -130,7 +130,7 @@ class _JobPool:
         self.numbers |= zip(jobs, numbers, strict=True)
         return jobs
 
-    def poll(self, active: Mapping[Any, Work]) -> Iterator[tuple[Any, News]]:
+    def poll(self, active: Mapping[Any, Group]) -> Iterator[tuple[Any, News]]:
         time.sleep(self.pause)
         if time.monotonic() - self.asked_at > ASK_EVERY:
             self.asked_at = time.monotonic()
@@ -189,7 +189,7 @@ class SlurmWork:
     def __init__(self, version: str):
         self.version = version
 
-    def __call__(self, work: list[list[Experiment]], job: Job, place: Path, number: int) -> list[Outcome] | str | None:
+    def __call__(self, group: list[Experiment], job: Job, place: Path, number: int) -> list[Outcome] | str | None:
         from submitit import JobEnvironment  # pyright: ignore[reportMissingImports]
 
         if self.version != __version__:
@@ -204,14 +204,11 @@ class SlurmWork:
             signals.add(signum)
             job.stop.asked = True
 
-        if len(work) > 1:
-            # The signals reach every process of a job, and this one alone decides.
-            signal.signal(again, signal.SIG_IGN)
-            forkserver()
         for each in (again, signal.SIGTERM, signal.SIGINT):
             signal.signal(each, ask)
         try:
-            return self._run(work, replace(job, hear=Teller(place, number, job.stop)))
+            share = max(1, room(replace(job, gpus=0), os.cpu_count() or 1, 0))
+            return run_group(group, replace(job, hear=Teller(place, number, job.stop), share=share), wait=False)
         except Interrupted:
             deadline = time.monotonic() + (KILLED_AFTER if signal.SIGTERM in signals else 0)
             while again not in signals and time.monotonic() < deadline and not (place / "stop").exists():
@@ -219,13 +216,6 @@ class SlurmWork:
             if again in signals and callable(queue_again):
                 queue_again(again, None)
             return None
-
-    @staticmethod
-    def _run(work: list[list[Experiment]], job: Job) -> list[Outcome]:
-        if len(work) == 1:
-            share = max(1, room(replace(job, gpus=0), os.cpu_count() or 1, 0))
-            return run_group(work[0], replace(job, share=share), wait=False)
-        return list(Processes(len(work)).run(work, job))
 
     def checkpoint(self, *arguments: Any) -> Any:
         """Returns what submitit queues again: the same, which goes on from the state that was kept."""
