@@ -12,7 +12,6 @@ in a checkout; LENGTHWISE_ZOO names another folder.
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -25,7 +24,6 @@ from ..files import read_json, whole_folder, write_text
 if TYPE_CHECKING:
     from torch import nn
 
-    from .cliff import Cliff
     from .records import Run
 
 FILE, CARD, CERTIFICATE = "network.json", "README.md", "certificate.json"
@@ -122,50 +120,13 @@ def write_network(run: Run, out: Path, verdict: Mapping[str, Any] | None, name: 
     return out
 
 
-def write_language_model(run: Run, cliff: Cliff, out: Path, note: str = "") -> Path:
-    """Writes the network of a run on text into a new folder, with its curve of training and its loss by length."""
-    from .loading import model_folder
-
-    e, source = run.experiment, model_folder(run)
-    if not e.on_text or source is None:
-        raise Error(f"{run.path}: it is no language model that transformers loads. Give a run of lengthwise train.")
-    seen = e.training.batch * getattr(e.data, "block", 0)
-    doubled = [cliff.trained << k for k in range(1, 32) if cliff.trained << k <= cliff.window]
-    steps = {length: next(step for step in cliff.steps if step.length >= length) for length in doubled}
-    first = next((step.length for step in cliff.steps if step.length > cliff.by_loss), None)
-    about = {
-        "format": FORMAT,
-        "text": e.data.name,
-        "model": {"name": e.model.name, "options": e.model.options},
-        "made": "learned",
-        "training": {"seed": e.seed, "steps": run.result["steps"], "window": cliff.trained},
-        "parameters": run.result["parameters"],
-        "command": run.result.get("command", ""),
-        "verdict": LANGUAGE_MODEL,
-        "note": note,
-        "curve": [[row["step"] * seen, round(row["loss"], 4)] for row in run.metrics if row["kind"] == "validation"],
-        "loss": {
-            str(length): {name: round(getattr(step, name), 4) for name in ("loss", "times", "low", "high")}
-            for length, step in steps.items()
-        },
-        "read": {name: getattr(cliff, name) for name in ("windows", "window", "precision", "text")},
-        "reliably_worse_at": first,
-    }
-    with whole_folder(out) as folder:
-        shutil.copytree(source, folder, dirs_exist_ok=True)
-        write_text(folder / FILE, json.dumps(about, indent=1) + "\n")
-        write_text(folder / CARD, card(out.name, about))
-    return out
-
-
 def _training(experiment: Any) -> dict[str, Any]:
     training = experiment.training
     return {"lengths": list(training.curriculum.lengths), "steady": training.steady.kind == "on"}
 
 
 def card(name: str, about: Mapping[str, Any]) -> str:
-    """The card of a network, as a hub shows it."""
-    second = "tokenizer" if about["verdict"] == LANGUAGE_MODEL else "task"
+    """The card of a network of a task, as a hub shows it."""
     return f"""---
 library_name: transformers
 license: apache-2.0
@@ -180,7 +141,7 @@ tags: [lengthwise, {about["model"]["name"]}, length-generalization]
 
 ```python
 from lengthwise import lab
-model, {second} = lab.zoo("{name}")             # from the zoo, or:
+model, task = lab.zoo("{name}")             # from the zoo, or:
 from transformers import AutoModelForCausalLM
 model = AutoModelForCausalLM.from_pretrained("{name}", trust_remote_code=True)
 ```
@@ -193,8 +154,6 @@ Made by `{about["command"]}`; `network.json` says the rest.
 
 def _origin(about: Mapping[str, Any]) -> str:
     """Returns how the weights came about."""
-    if about["verdict"] == LANGUAGE_MODEL:
-        return _curve(about)
     model, task, training = about["model"]["name"], about["task"]["name"], about["training"]
     if about["made"] == "compiled":
         return f"The model is `{model}`, taught the algebra of the machine of `{task}` alone: it has read no string."
@@ -226,41 +185,10 @@ def sentence(about: Mapping[str, Any]) -> str:
     return f"**Unknown** whether it is right at every length: {about['why']}."
 
 
-def _curve(about: Mapping[str, Any]) -> str:
-    """Returns what a language model was trained on, its loss on the way, and at lengths beyond the trained one."""
-    training, read = about["training"], about["read"]
-    rows = [f"| {tokens:,} | {loss:.3f} |" for tokens, loss in about["curve"]]
-    far = [
-        f"| {int(length):,} | {at['loss']:.3f} | {at['loss'] - math.log(at['times']):.3f} | "
-        f"{at['times']:.3f} ({at['low']:.3f} to {at['high']:.3f}) |"
-        for length, at in about["loss"].items()
-    ]
-    lines = [
-        f"The model is `{about['model']['name']}` with {about['parameters']:,} weights, trained on {about['text']} for "
-        f"{training['steps']:,} steps, seed {training['seed']}. {about['note']}".strip(),
-        "",
-        "| tokens trained on | loss on held-out text, in nats a token |",
-        "|---|---|",
-        *rows,
-        "",
-        f"Tokens at each place, and the 5% before it, in {read['windows']} windows of {read['window']:,}, held out,",
-        f"{read['precision']}: their loss behind all of the window and behind {training['window']:,} tokens alone,",
-        "and the perplexity of the one over that of the other, with intervals that hold for all places together (95%).",
-        "",
-        f"| token | loss | behind {training['window']:,} alone | times |",
-        "|---|---|---|---|",
-        *far,
-    ]
-    return "\n".join(lines)
-
-
 def _check(name: str, about: Mapping[str, Any]) -> str:
     if about["verdict"] == "proved":
         return f"Check the proof: `lengthwise certify --check {name}/{CERTIFICATE} --model {name}`"
     if about["verdict"] == "refuted":
         word = " ".join(map(str, about["word"][:200])) + (" …" if len(about["word"]) > 200 else "")
         return f"The string that breaks it, in tokens: `{word}`"
-    if about["verdict"] == LANGUAGE_MODEL:
-        lengths = f"--trained {about['training']['window']} --up-to {about['read']['window']}"
-        return f"Look for yourself: `lengthwise cliff {name} --corpus TEXT {lengths}`"
     return f"Look for yourself: `lengthwise certify {name} --task {about['task']['name']}`"
