@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -26,7 +27,7 @@ from lengthwise.errors import Error
 from lengthwise.mixers import FIRST, Layout, Level, Mixer, SlidingDilated, Softmax, Traits, merge_heads, split_heads
 from lengthwise.models import Block, Layer, LengthwiseForCausalLM, groups, presets
 from lengthwise.ops import sliding_dilated_attention
-from lengthwise.recipes import Finished, Recipe, Scale, in_turn, machine
+from lengthwise.recipes import Finished, Recipe, Scale
 from lengthwise.report import Panel, Table, line_chart
 
 FORMS = ("full attention", "dense masked", "every position", "last position")
@@ -378,3 +379,33 @@ def _taps(T: int, C: int, level: int, device: torch.device) -> Tensor:
     tap = lag // C**level
     seen = (lag >= 0) & (lag % C**level == 0) & (tap < C)
     return tap.where(seen, C)
+
+
+def in_turn(calls: Mapping[str, Callable[[], object]], repeats: int, device: str = "cpu") -> dict[str, float]:
+    """The median seconds of each call over `repeats` rounds, after one round that is not counted.
+
+    They are taken in turn, so that whatever else the machine does slows all alike.
+    """
+    rounds = [{name: seconds(call, device) for name, call in calls.items()} for _ in range(repeats + 1)]
+    return {name: statistics.median(once[name] for once in rounds[1:]) for name in calls}
+
+
+def seconds(call: Callable[[], object], device: str) -> float:
+    """Of one call, until what it started on the device is done."""
+    began = time.perf_counter()
+    call()
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - began
+
+
+def machine(device: str) -> str:
+    """What timings were taken on, in words to follow "on".
+
+    >>> machine("cpu").startswith("the CPU, ")
+    True
+    """
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"the CPU, {threads} thread{'s' if threads > 1 else ''}"

@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 
+from hundred_thousand_tokens import LengthScore, to_json
+
 from lengthwise import lab, tasks, verify
 from lengthwise.lab import Experiment, Run
-from lengthwise.recipes import Cell, Grid, LengthScore, Model, Recipe, Scale, loaded, to_json
+from lengthwise.recipes import Cell, Grid, Model, Recipe, Scale, loaded
 from lengthwise.report import Panel, Table, percent
 
 PAIRS = [[0, 2], [3, 1], [4, 5]]

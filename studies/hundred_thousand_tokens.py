@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from math import sqrt
+from typing import Any, NamedTuple
 
+from torch import device as torch_device
+from torch import nn
+
+from lengthwise.evaluate import score_strings
 from lengthwise.lab import Run, chosen_runs, load_task
-from lengthwise.recipes import LengthScore, Recipe, Scale, loaded
+from lengthwise.recipes import Recipe, Scale, loaded
 from lengthwise.recipes.papers.regulargpt import table_1
 from lengthwise.report import Panel, Table, line_chart, overflow_note, overflow_text, percent
+from lengthwise.tasks import Task
 
 TASKS = ("parity", "cycle-navigation", "even-pairs")
 HOLDS = 0.95
@@ -40,6 +46,51 @@ TESTS: dict[Scale, LongTest] = {
     "laptop": LongTest(LENGTHS, 64, 16, 320_000, 2_000),
     "paper": LongTest(LENGTHS, 512, 64, 6_400_000, 10_000),
 }
+
+
+class LengthScore(NamedTuple):
+    """How one model's seeds did at one length."""
+
+    length: int
+    strings: int
+    """Of each seed."""
+    right: tuple[float, ...]
+    """By seed."""
+    overflowed: int = 0
+    """Strings of any seed whose logits are not finite: they count as wrong."""
+
+    @classmethod
+    def of(cls, models: Sequence[nn.Module], task: Task, length: int, strings: int, device: str) -> LengthScore:
+        tested = [
+            score_strings(model, task, (length,), strings, seed=0, device=torch_device(device)) for model in models
+        ]
+        right = tuple(scores.correct[str(length)] for scores in tested)
+        return cls(length, strings, right, sum(sum(scores.overflowed.values()) for scores in tested))
+
+    @property
+    def mean(self) -> float:
+        return sum(self.right) / (self.strings * len(self.right))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95%, of the strings of all seeds together."""
+        n, p, z = self.strings * len(self.right), self.mean, 1.96
+        middle, half = p + z**2 / (2 * n), z * sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2)
+        return max(0.0, (middle - half) / (1 + z**2 / n)), min(1.0, (middle + half) / (1 + z**2 / n))
+
+
+def to_json(scores: Mapping[int, LengthScore]) -> dict[str, Any]:
+    """A string that overflows counts as wrong, and is counted by itself too."""
+    return {
+        str(n): {
+            "mean": score.mean,
+            "right": list(score.right),
+            "strings": score.strings,
+            "interval": score.interval,
+            "overflowed": score.overflowed,
+        }
+        for n, score in scores.items()
+    }
 
 
 Scores = Mapping[str, Mapping[str, Sequence[LengthScore]]]

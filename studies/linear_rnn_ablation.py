@@ -8,12 +8,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from hundred_thousand_tokens import LengthScore, to_json
+
 from lengthwise import tasks
 from lengthwise.lab import Experiment, Run, accuracy, load_task, overflowed, plan
 from lengthwise.recipes import (
     Cell,
     Grid,
-    LengthScore,
     Recipe,
     Scale,
     curves,
@@ -21,7 +22,6 @@ from lengthwise.recipes import (
     first_at,
     loaded,
     settings_of,
-    to_json,
 )
 from lengthwise.recipes.papers.lrnn import table_2
 from lengthwise.report import Panel, Table, count, duration, percent

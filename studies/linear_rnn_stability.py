@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
+from hundred_thousand_tokens import LengthScore, to_json
 from linear_rnn_ablation import STRINGS, TRAINED, plan_changed, scores_by_length, written
 from torch import Tensor, nn
 
@@ -19,7 +20,7 @@ from lengthwise import tasks
 from lengthwise.lab import Run, load_model, load_task, new_model
 from lengthwise.mixers import BlockLRNN
 from lengthwise.ops import block_scan
-from lengthwise.recipes import Cell, Grid, LengthScore, Recipe, Scale, to_json
+from lengthwise.recipes import Cell, Grid, Recipe, Scale
 from lengthwise.report import Panel, Table, line_chart, percent
 from lengthwise.seeds import generator
 

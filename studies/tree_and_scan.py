@@ -11,12 +11,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from attention_cost import in_turn, machine
 from torch import nn
 
 from lengthwise import tasks
 from lengthwise.lab import Experiment, Run, Summary, overflowed, plan, summary
 from lengthwise.models import equal_tokens
-from lengthwise.recipes import Cell, Grid, Recipe, Scale, in_turn, loaded, machine
+from lengthwise.recipes import Cell, Grid, Recipe, Scale, loaded
 from lengthwise.report import Panel, Table, count, duration, line_chart, overflow_note, overflow_of_runs, percent
 
 TASKS: dict[str, dict[str, Any]] = {

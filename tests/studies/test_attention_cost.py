@@ -16,6 +16,7 @@ from attention_cost import (
     attention,
     counted,
     exponent,
+    in_turn,
     mask,
     networks,
     operations,
@@ -27,7 +28,6 @@ from lengthwise import Error
 from lengthwise.cli import main
 from lengthwise.mixers import Layout, Level
 from lengthwise.mixers.sliding_dilated import SlidingDilated
-from lengthwise.recipes.common.timing import in_turn
 
 SMOKE = SETTINGS["smoke"]
 CPU = "cpu"

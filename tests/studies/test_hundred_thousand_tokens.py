@@ -7,14 +7,13 @@ import json
 import hundred_thousand_tokens
 import pytest
 import torch
-from hundred_thousand_tokens import TESTS, LongTest, _farthest, length_scores
+from hundred_thousand_tokens import TESTS, LengthScore, LongTest, _farthest, length_scores
 
 from lengthwise import lab, recipes, tasks, theory
 from lengthwise.cli import main
 from lengthwise.evaluate import score_strings
 from lengthwise.lab.statistics import wilson
-from lengthwise.recipes.common import trained
-from lengthwise.recipes.common.trained import LengthScore
+from lengthwise.recipes.common import grid
 from lengthwise.recipes.papers.regulargpt.table_1 import planned
 
 CPU = torch.device("cpu")
@@ -42,7 +41,7 @@ def test_the_lengths_asked():
 
 
 def test_a_right_model_is_asked_to_the_end(run, monkeypatch):
-    monkeypatch.setattr(trained, "load_model", lambda run: theory.exact_classifier("parity"))
+    monkeypatch.setattr(grid, "load_model", lambda run: theory.exact_classifier("parity"))
     points = length_scores(LongTest((50, 2_000, 3_000), 16, 4, 8_000, 100), [run, run], "cpu")
     assert [(p.length, p.strings, p.right) for p in points] == [
         (50, 16, (16, 16)), (2_000, 4, (4, 4)), (3_000, 4, (4, 4))
@@ -59,7 +58,7 @@ def test_a_model_that_guesses_is_not_asked_on(run):
 
 
 def test_a_model_of_quadratic_memory_is_asked_less(run, monkeypatch):
-    monkeypatch.setattr(trained, "load_model", lambda run: theory.exact_classifier("parity"))
+    monkeypatch.setattr(grid, "load_model", lambda run: theory.exact_classifier("parity"))
     monkeypatch.setattr(hundred_thousand_tokens, "_quadratic", lambda run: True)
     points = length_scores(LongTest((50, 100, 150), 8, 4, 1_000, 100), [run], "cpu")
     assert [(p.length, p.strings) for p in points] == [(50, 4), (100, 4)]

@@ -15,7 +15,7 @@ from linear_rnn_stability import DRIFT, NORMALISATIONS, growth
 from lengthwise import lab, recipes, tasks
 from lengthwise.evaluate import score_strings
 from lengthwise.lab import new_model as untrained
-from lengthwise.recipes.common import trained
+from lengthwise.recipes.common import grid
 from lengthwise.recipes.papers.lrnn import table_2
 
 CPU = torch.device("cpu")
@@ -108,7 +108,7 @@ def test_a_model_that_overflows_is_said_to(root, monkeypatch):
         torch.nn.init.constant_(last.get_parameter("bias"), 1e4)
         return classifier
 
-    monkeypatch.setattr(trained, "load_model", wild)
+    monkeypatch.setattr(grid, "load_model", wild)
     found = scores_by_length([run], [60], 4, "cpu")
     assert (found[60].right, found[60].overflowed) == ((0,), 4)
     assert found[40].overflowed == 0

@@ -29,10 +29,8 @@ from .base import Finished, Recipe, RecipeFunction, Scale, settings_by_name
 from .common import text_grid
 from .common.comparison import LEARNED, inside
 from .common.curves import curve, curves, ended, first_at
-from .common.grid import Cell, Grid, Model
+from .common.grid import Cell, Grid, Model, loaded
 from .common.rules import Rule, settings_of
-from .common.timing import in_turn, machine
-from .common.trained import LengthScore, loaded, to_json
 from .papers import bipe, chacal, lrnn, regulargpt
 
 __all__ = [
@@ -40,7 +38,6 @@ __all__ = [
     "Cell",
     "Finished",
     "Grid",
-    "LengthScore",
     "Model",
     "Recipe",
     "RecipeFunction",
@@ -52,14 +49,11 @@ __all__ = [
     "ended",
     "first_at",
     "get",
-    "in_turn",
     "inside",
     "loaded",
-    "machine",
     "options",
     "settings_of",
     "text_grid",
-    "to_json",
 ]
 
 TABLES: dict[tuple[str, str], RecipeFunction] = {

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from torch import nn
+
 from ...errors import Error, UnknownName
-from ...lab import Experiment, Run, plan
+from ...lab import Experiment, Run, load_model, plan
 from ...tasks import Task
 
 Key = TypeVar("Key", bound=Hashable)
@@ -102,3 +104,8 @@ def variant_note(finished: Mapping[Any, Sequence[Run]], preset: str, called: str
     models = [runs[0].experiment.model for runs in finished.values()]
     variants = dict.fromkeys(str(m.options.get("variant", "lengthwise")) for m in models if m.name == preset)
     return f"{called} is the preset {preset} in the variant {' and '.join(variants)}." if variants else ""
+
+
+def loaded(runs: Iterable[Run], device: str) -> list[nn.Module]:
+    """The trained models of these runs, there."""
+    return [load_model(run).to(device) for run in runs]

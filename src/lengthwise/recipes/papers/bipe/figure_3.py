@@ -16,9 +16,8 @@ from ....report.formatting import count, duration, percent
 from ....tasks.arithmetic_steps import ArithmeticSteps
 from ...base import Recipe, Scale
 from ...common.curves import curves, ended
-from ...common.grid import Cell, Grid, Model
+from ...common.grid import Cell, Grid, Model, loaded
 from ...common.rules import described, differences_from_paper, rules_of, settings_of
-from ...common.trained import loaded
 
 TASK = "arithmetic-steps"
 ENCODINGS = {

@@ -15,9 +15,8 @@ from ....report import Panel
 from ....report.overflow import overflow_text
 from ...base import Recipe, Scale
 from ...common.comparison import ComparedCell, ComparedRow, comparison, inside
-from ...common.grid import variant_note
+from ...common.grid import loaded, variant_note
 from ...common.rules import differences_from_paper, table_of
-from ...common.trained import loaded
 from .table_1 import OURS, PROSE, RULES, Key, cells
 
 PROBABILITIES = (0.1, 0.3, 0.5, 0.7, 0.9)
