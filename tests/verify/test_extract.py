@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 
 from lengthwise import Error, automata, models, tasks, theory, verify
 from lengthwise.automata import Semiautomaton
-from lengthwise.verify.claim import Claim, claim_of
+from lengthwise.verify.claim import Claim, claim_of, minimal
 from lengthwise.verify.extraction import Algebra, Moore
 from lengthwise.verify.extraction.agreement import asked_words
 
@@ -150,7 +151,6 @@ def test_a_wrong_recurrence_gives_its_shortest_word(recurrence):
 
 
 def test_a_machine_is_learned():
-    pytest.importorskip("aalpy")
     found = verify.extract(theory.regular_gpt(STUCK, STUCK.accepts_state), STUCK, method="learned")
     assert (found.method, found.agreement, found.equal) == ("learned", 1.0, True)
     assert found.moore.machine.delta.tolist() == STUCK.delta.tolist()
@@ -158,13 +158,60 @@ def test_a_machine_is_learned():
 
 
 def test_a_transformer_is_learned():
-    pytest.importorskip("aalpy")
     model = models.build("transformer", vocab_size=2, num_outputs=2, width=8, heads=2, layers=1)
     with torch.no_grad():
         model.inner.head.weight.zero_()
         model.inner.head.bias.copy_(torch.tensor([0.0, 1.0]))
     found = verify.extract(model, PARITY)
     assert (found.method, len(found.moore), found.difference.word) == ("learned", 1, (0,))
+
+
+class Says(torch.nn.Module):
+    """A model that says what a machine's states are, but for words from some length on."""
+
+    def __init__(self, machine, answers, until=math.inf):
+        super().__init__()
+        self.machine, self.said, self.until = machine, torch.as_tensor(answers), until
+
+    def forward(self, tokens):
+        answers = self.said[self.machine.run(tokens)]
+        answers = torch.where(torch.arange(1, tokens.shape[1] + 1) < self.until, answers, 0)
+        return F.one_hot(answers, 3).float()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_machine_is_learned_by_asking(seed):
+    draw = np.random.default_rng(seed)
+    Q = 5 + 2 * seed
+    delta, answers = draw.integers(Q, size=(Q, 3)), draw.integers(3, size=Q)
+    if seed == 0:  # states that only long suffixes tell apart
+        delta, answers = (np.arange(Q) + 1)[:, None] % Q * np.ones((1, 3), int), np.arange(Q) // (Q - 1)
+    machine = Semiautomaton(delta)
+    found = verify.extract(Says(machine, answers), Claim(machine, answers, np.ones(Q, dtype=bool)), method="learned")
+    assert (found.agreement, found.equal, found.refused) == (1.0, True, None)
+    assert len(found.moore) == minimal(Claim(machine, answers, np.ones(Q, dtype=bool))).machine.num_states
+
+
+def test_a_model_that_forgets_long_words_is_the_machine_of_its_short_ones():
+    answers = PARITY.readout.numpy()
+    found = verify.extract(Says(PARITY.machine, answers, until=41), PARITY, method="learned")
+    assert (found.equal, len(found.moore)) == (True, 2)
+    assert found.agreement < 1
+
+
+def test_of_a_model_that_is_no_small_machine_the_best_is_taken(monkeypatch):
+    """A counter of 60 symbols, with room for 20 states."""
+    counter = Semiautomaton([[min(q + 1, 59)] * 2 for q in range(60)])
+    answers = np.random.default_rng(0).integers(3, size=60)
+    claim = Claim(counter, answers, np.ones(60, dtype=bool))
+    monkeypatch.setenv("LENGTHWISE_MAX_LEARNED_STATES", "20")
+    found = verify.extract(Says(counter, answers), claim, method="learned")
+    assert found.agreement < 1
+    assert "at most 20 states of a machine that is learned" in found.refused
+    monkeypatch.setenv("LENGTHWISE_MAX_LEARNED_STATES", "1")
+    with pytest.raises(Error, match="at most 1 states of a machine that is learned"):
+        verify.extract(Says(counter, answers), claim, method="learned")
+
 
 
 def test_without_a_machine_nothing_is_compared():

@@ -160,7 +160,8 @@ def _snapped(subject: Subject, save: Path, seconds: float) -> Proved | None:
     verdict = _attempt(prove_snapped, subject._replace(model=copy), seconds)
     if not (isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32"):
         return None
-    _keep_taught(copy, save, subject, read_json(save / FILE)["of"], again=True)
+    there = read_json(save / FILE)
+    _keep_taught(copy, save, subject, {key: there[key] for key in ("of", "taught") if key in there}, again=True)
     return verdict
 
 
@@ -175,7 +176,7 @@ def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = Fa
     assert subject.inner is not None
     of, ends = digest(pack(dict(subject.inner.state_dict()))), time.monotonic() + seconds
     there = saved_before(save, {"of": of, "claim": subject.claim.to_json()})
-    if there is not None and (made_of(save) == "settled") == settle:
+    if there is not None and (made_of(save) == "settled" or "taught" in read_json(save / FILE)) == settle:
         return subject._replace(model=there, made=made_of(save) or "consolidated", kept=kept_of(save))
     new_folder(save)
     goal = own_claim(subject, seconds) if settle else subject.claim
@@ -183,11 +184,9 @@ def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = Fa
     with evaluating(subject.inner):
         lesson = family.teach(subject.inner, goal, max(1.0, ends - time.monotonic()))
     share = KeptShare(lesson.own, lesson.all, lesson.of, round(right, 4))
-    if settle and not share.own:
-        raise Error(f"certify: this model cannot be settled: taught its own machine, it keeps {share}.")
-    made = "settled" if settle else "consolidated" if share.own else "compiled"
+    made = "compiled" if not share.own else "settled" if settle else "consolidated"
     subject = subject._replace(model=lesson.model.eval(), made=made, kept=share)
-    _keep_taught(lesson.model, save, subject, of)
+    _keep_taught(lesson.model, save, subject, {"of": of, **({"taught": "its own machine"} if settle else {})})
     return subject
 
 
@@ -196,22 +195,23 @@ def own_claim(subject: Subject, seconds: float) -> Claim:
     S, answers = subject.claim.machine.num_symbols, np.zeros_like(subject.claim.answers[:1])
     mute = Claim(Semiautomaton([[0] * S], symbols=subject.claim.machine.symbols), answers, np.ones(1, dtype=bool))
     method = "states" if no_recurrence(subject.inner) is None else "learned"
-    own = extract(subject.model, mute, method=method, seconds=seconds)
-    if own.moore is None or own.agreement < 1:
-        raise Error(f"certify: this model cannot be settled: extracted was {own}, and it must say the same of all.")
-    outputs, asked = own.moore.said, np.array([answer is not None for answer in own.moore.said])
+    own = extract(subject.model, mute, method=method, seconds=seconds).moore
+    assert own is not None
+    outputs, asked = own.said, np.array([answer is not None for answer in own.said])
     answers = np.zeros((len(outputs), *answers.shape[1:]), answers.dtype)
     for q, answer in enumerate(outputs):
         if isinstance(answer, tuple):
             answers[q, list(answer)] = True
         elif answer is not None:
             answers[q] = answer
-    return Claim(own.moore.machine, answers, asked)
+    return Claim(own.machine, answers, asked)
 
 
-def _keep_taught(model: LengthwiseForCausalLM, folder: Path, subject: Subject, of: str, again: bool = False) -> None:
+def _keep_taught(
+    model: LengthwiseForCausalLM, folder: Path, subject: Subject, about: dict[str, Any], again: bool = False
+) -> None:
     assert subject.kept is not None
-    made = {"made": subject.made, "kept": subject.kept.to_json(), "of": of, "claim": subject.claim.to_json()}
+    made = {"made": subject.made, "kept": subject.kept.to_json(), **about, "claim": subject.claim.to_json()}
     save_made(model, folder, made, again)
 
 

@@ -54,8 +54,8 @@ def extract(
 
     `machine`: what is right, and after which words something is asked; None: the task of the run, and for a model
     nothing to compare with. `method`: "tree" for a RegularGPT of one layer a group, "states" for recurrent models,
-    "learned" for any other (automata learning with the model as the teacher, `pip install 'lengthwise[extract]'`);
-    "auto" takes the first that fits. `seconds`: after these trees and recurrences are given up, with an Error.
+    "learned" for any other (automata learning with the model as the teacher); "auto" takes the first that fits.
+    `seconds`: after these it is given up, with an Error.
 
     >>> from lengthwise import tasks, theory
     >>> parity = tasks.get("parity")
@@ -82,7 +82,7 @@ def extract(
     with Reader(classifier, told) as reader:
         sample = Sample(reader, seed)
         if chosen == "learned":
-            extracted = learn(reader, sample, classifier)
+            extracted = learn(reader, sample, classifier, until)
         else:
             find = find_algebra if chosen == "tree" else find_states
             extracted = find(classifier, told, sample, until)

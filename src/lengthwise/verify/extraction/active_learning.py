@@ -1,27 +1,30 @@
-"""The machine of any model, learned by asking it: Kearns and Vazirani's algorithm, the model its teacher (AALpy).
+"""The machine of any model, learned by asking it, and nobody else, what it says after words (Rivest and Schapire).
 
-A query is a word; its answers are what the model says at the last position of each of its prefixes. The oracle that
-looks for a word on which a hypothesis is wrong tries the words of the W-method (every transition, then up to EXTRA
-symbols, then a suffix that tells states apart) and random words, in batches of equal length.
+Words are one state while the model says the same after each of them and each of some suffixes. Where the machine of
+these states says something else than the model, its word w has a place i at which the states stop to be right,
+
+    said(access(δ(w_1 … w_i)) w_i+1 … w_n) ≠ said(access(δ(w_1 … w_i+1)) w_i+2 … w_n),
+
+so w_i+2 … w_n is a suffix that tells two words of one state apart. Such words are looked for among those of the
+W-method (a state's word, then up to EXTRA + 1 symbols, then a suffix) and the sample's, the shortest first.
 
 Shapes: B words, T tokens, S symbols.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import product
+from math import inf
 
 import torch
 from torch import nn
 
 from ...automata import Semiautomaton
-from ...errors import Error
+from ...errors import TooLarge
 from ...limits import Limit
-from ..claim import Claim
 from ..falsification.reading import Reader
-from .agreement import Sample
+from .agreement import Sample, check_time
 from .answers import AT_ONCE, Answer, said_by
 from .extracted import Extracted
 from .moore import Moore
@@ -29,108 +32,105 @@ from .moore import Moore
 LEARNED = Limit("LEARNED_STATES", 200, "states of a machine that is learned", "Train the model further")
 EXTRA = 2
 SHORT = 40
-"""Random words up to this length may refute a hypothesis; longer ones are only compared with the machine at the end."""
+"""Words up to this length may refute a machine; longer ones are only compared with the one that is taken."""
 Word = tuple[int, ...]
 
 
 class Teacher:
-    """Answers of the model after words, each asked once."""
+    """Answers of the model after words, each asked once; None where nothing is asked."""
 
-    def __init__(self, reader: Reader):
-        self.reader = reader
-        self.known: dict[Word, Answer | None] = {}
+    def __init__(self, reader: Reader, until: float):
+        self.reader, self.until = reader, until
+        self.known: dict[Word, Answer | None] = {(): None}
 
-    def ask(self, words: Iterable[Word]) -> None:
-        """Ask what is not known yet, words of equal length together."""
+    def said(self, words: Iterable[Word]) -> list[Answer | None]:
+        """Returns the answers, of words of equal length asked together."""
+        words = list(words)
         new: dict[int, list[Word]] = {}
         for word in dict.fromkeys(words):
             if word not in self.known:
                 new.setdefault(len(word), []).append(word)
         for same in new.values():
+            check_time(self.until)
             tokens, claim = torch.tensor(same), self.reader.claim
             asked = claim.asked[claim.machine.run(tokens)[:, -1].numpy()]
             answers = zip(said_by(self.reader, tokens), asked, strict=True)
             self.known.update(zip(same, [answer if question else None for answer, question in answers], strict=True))
+        return [self.known[word] for word in words]
 
 
-def learn(reader: Reader, sample: Sample, model: nn.Module) -> Extracted:
-    """The machine of the model over the symbols of the reader's claim."""
-    try:
-        from aalpy import Oracle, run_KV  # pyright: ignore[reportMissingImports]
-        from aalpy.base import SUL  # pyright: ignore[reportMissingImports]
-        from aalpy.oracles import WMethodEqOracle  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        raise Error("extract: automata learning needs AALpy. pip install 'lengthwise[extract]'.") from error
-    teacher, claim = Teacher(reader), reader.claim
-    alphabet = list(range(claim.machine.num_symbols))
+class _States:
+    """The machine whose states are the words that these suffixes tell apart, each with a shortest word."""
 
-    class Asked(SUL):
-        def pre(self) -> None:
-            self.word: Word = ()
+    def __init__(self, teacher: Teacher, suffixes: list[Word]):
+        self.teacher, self.suffixes = teacher, suffixes
+        machine = teacher.reader.claim.machine
+        self.access: list[Word] = [()]
+        number = {self._rows([()])[0]: 0}
+        delta = []
+        for word in self.access:  # grows while we walk it: breadth first
+            nexts = [(*word, s) for s in range(machine.num_symbols)]
+            for next_, row in zip(nexts, self._rows(nexts), strict=True):
+                if row not in number:
+                    LEARNED.check(len(number) + 1, "extract")
+                    number[row] = len(number)
+                    self.access.append(next_)
+            delta.append([number[row] for row in self._rows(nexts)])
+        self.moore = Moore(Semiautomaton(delta, 0, symbols=machine.symbols), tuple(teacher.said(self.access)))
 
-        def post(self) -> None:
-            pass
+    def _rows(self, words: list[Word]) -> list[tuple[Answer | None, ...]]:
+        width, said = len(self.suffixes), self.teacher.said(word + e for word in words for e in self.suffixes)
+        return [tuple(said[i : i + width]) for i in range(0, len(said), width)]
 
-        def step(self, letter: int) -> str:
-            self.word = (*self.word, letter)
-            teacher.ask([self.word])
-            return repr(teacher.known[self.word])
+    def new_suffix(self, sample: Sample) -> Word | None:
+        """Returns one that tells words of one state apart; None where no word that is tried shows any."""
+        for tokens in self._tried(sample):
+            said = self.teacher.said(map(tuple, tokens.tolist()))
+            for word, own, other in zip(tokens.tolist(), self.moore.answers(tokens), said, strict=True):
+                if own != other:
+                    return self._telling(tuple(word))
+        return None
 
-        def query(self, word: Word) -> list[str]:
-            self.num_queries += 1
-            prefixes = [tuple(word[: i + 1]) for i in range(len(word))]
-            teacher.ask(prefixes)
-            return [repr(teacher.known[prefix]) for prefix in prefixes]
+    def _tried(self, sample: Sample) -> Iterator[torch.Tensor]:
+        S = self.moore.machine.num_symbols
+        for extra in range(1, EXTRA + 2):
+            words = {
+                (*word, *middle, *suffix)
+                for word, middle, suffix in product(self.access, product(range(S), repeat=extra), self.suffixes)
+            }
+            for length in sorted({len(word) for word in words}):
+                yield from torch.tensor(sorted(word for word in words if len(word) == length)).split(AT_ONCE)
+        yield from (tokens for tokens in sample.words if tokens.shape[1] <= SHORT)
 
-    class Batched(Oracle):
-        """Words of the W-method, and random ones."""
-
-        def __init__(self, sul: SUL):
-            super().__init__(alphabet, sul)
-            self.suite = WMethodEqOracle(alphabet, sul, 0)
-            self.random = [tuple(row) for tokens in sample.words if tokens.shape[1] <= SHORT for row in tokens.tolist()]
-
-        def find_cex(self, hypothesis: Any) -> Word | None:
-            LEARNED.check(len(hypothesis.states), "extract")
-            hypothesis.characterization_set = hypothesis.compute_characterization_set()
-            cover = [(*state.prefix, s) for state in hypothesis.states for s in alphabet]
-            tried = iter(self.suite.test_suite(cover, EXTRA + 1, hypothesis.characterization_set))
-            for source in (tried, iter(self.random)):
-                while part := list(islice(source, AT_ONCE)):
-                    if word := self._wrong(hypothesis, part):
-                        return word
-            return None
-
-        def _wrong(self, hypothesis: Any, part: list[Word]) -> Word | None:
-            teacher.ask(word[: i + 1] for word in part for i in range(len(word)))
-            for word in part:
-                hypothesis.reset_to_initial()
-                for i, symbol in enumerate(word):
-                    if hypothesis.step(symbol) != repr(teacher.known[word[: i + 1]]):
-                        return word[: i + 1]
-            return None
-
-    asked = Asked()
-    options: Any = {"automaton_type": "mealy", "cache_and_non_det_check": False, "print_level": 0}
-    learned = run_KV(alphabet, asked, Batched(asked), **options)
-    moore = _moore(learned, {repr(answer): answer for answer in teacher.known.values()}, claim)
-    small = moore.smallest()
-    return Extracted("learned", small, sample.agreement(moore), sample.count, len(small), model)
+    def _telling(self, word: Word) -> Word:
+        states = [0]
+        for s in word:
+            states.append(int(self.moore.machine.delta[states[-1], s]))
+        said = self.teacher.said(self.access[q] + word[i:] for i, q in enumerate(states))
+        last = next(i for i in reversed(range(len(word))) if said[i] != said[i + 1])
+        return word[last + 1 :]
 
 
-def _moore(learned: Any, answers: dict[str, Answer | None], claim: Claim) -> Moore:
-    """Returns the machine that answers in its states (state, answer on the way), of one that answers on transitions."""
-    number: dict[tuple[Any, str | None], int] = {(learned.initial_state.state_id, None): 0}
-    states, delta = [learned.initial_state], []
-    outputs: list[Answer | None] = [None]
-    for state in states:  # grows while we walk it
-        row = []
-        for s in range(claim.machine.num_symbols):
-            target, answer = state.transitions[s], state.output_fun[s]
-            if (target.state_id, answer) not in number:
-                number[target.state_id, answer] = len(states)
-                states.append(target)
-                outputs.append(answers[answer])
-            row.append(number[target.state_id, answer])
-        delta.append(row)
-    return Moore(Semiautomaton(delta, 0, symbols=claim.machine.symbols), tuple(outputs))
+def learn(reader: Reader, sample: Sample, model: nn.Module, until: float = inf) -> Extracted:
+    """The machine of the model over the symbols of the reader's claim: the first that it contradicts nowhere.
+
+    A model whose answers are those of no small machine contradicts each: of these the one that fails least.
+    """
+    teacher, suffixes = Teacher(reader, until), [()]
+    best, refused = None, None
+    while True:
+        try:
+            states = _States(teacher, suffixes)
+        except TooLarge as limit:
+            if best is None:
+                raise
+            refused = str(limit)
+            break
+        agreement = sample.agreement(states.moore)
+        if best is None or agreement > best[1]:
+            best = states.moore.smallest(), agreement
+        if (suffix := states.new_suffix(sample)) is None:
+            break
+        suffixes.append(suffix)
+    machine, agreement = best
+    return Extracted("learned", machine, agreement, sample.count, len(machine), model, refused)
