@@ -150,7 +150,7 @@ def test_settings_that_planning_takes_pass():
 
 AFTER_THE_START = {
     *("scipy", "pandas", "matplotlib", "sklearn", "datasets", "numba", "ray", "submitit", "optuna", "automata"),
-    *("aalpy", "torch._inductor.compile_fx", "torch.utils.tensorboard", "networkx"),
+    *("torch._inductor.compile_fx", "torch.utils.tensorboard", "networkx"),
     *(f"lengthwise.{room}" for room in ("insight", "theory", "verify", "recipes", "report.html_page")),
 }
 """What no run needs before its first step. Without these, what takes time are torch and transformers alone."""
