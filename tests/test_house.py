@@ -189,7 +189,7 @@ LINES = {
     "theory": 1_018,
     "verify": 9_768,
     "report": 4_156,
-    "recipes": 4_633,
+    "recipes": 4_691,
     "cli": 3_286,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

@@ -213,7 +213,6 @@ def test_of_a_model_that_is_no_small_machine_the_best_is_taken(monkeypatch):
         verify.extract(Says(counter, answers), claim, method="learned")
 
 
-
 def test_without_a_machine_nothing_is_compared():
     found = verify.extract(theory.regular_gpt(STUCK))
     assert (len(found.algebra), found.equal, found.difference) == (3, None, None)

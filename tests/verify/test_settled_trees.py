@@ -1,4 +1,4 @@
-"""Trees that learned from strings, taught the machine that is extracted from them: what they learned stays, right or wrong."""
+"""Trees that learned from strings, taught the machine that is extracted from them: right or wrong, it stays."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from lengthwise import lab, recipes, tasks, theory, verify
 from lengthwise.lab import statistics
 from lengthwise.recipes.proof import networks as networks_file
-from lengthwise.recipes.proof import table
+from lengthwise.recipes.proof import steady, table
 from lengthwise.recipes.proof.long_words import long_words, wrong_words
 from lengthwise.recipes.proof.networks import NetworkQuestion, ProofNetwork, networks
 from lengthwise.recipes.proof.scales import BUDGETS, MODELS, TASKS, Budget, StringCounts
@@ -180,6 +180,27 @@ def test_a_matrix_says_the_verdict_in_a_sign_and_how_a_copy_is_proved():
     assert "Of the 2 cells where none is proved so, 1 have one" in matrix.finding
     assert '<td class="bad"><b>✗ refuted</b>' in matrix.html
     assert "✗ refuted" in matrix.text
+
+
+def test_the_steady_matrix_counts_what_is_proved_learned_or_settled_and_nothing_compiled():
+    refuted, proved = ProofNetwork("learned", "refuted", wrong=7), ProofNetwork("learned", "proved")
+    settled, compiled = ProofNetwork("settled", "proved"), ProofNetwork("compiled", "proved")
+    wrong = ProofNetwork("settled", "refuted", wrong=9)
+    way = steady.SETTLED
+    matrix = steady.matrix(
+        {
+            ("parity", "RNN", "steady"): [[proved], [refuted]],
+            ("parity", "discrete", way): [[proved], [refuted, settled], [refuted, compiled], [refuted, wrong]],
+        }
+    )
+    assert matrix.columns == ["", "RNN, steady", f"discrete, {way}"]
+    assert matrix.rows[0][1].notes == (("besides", "1 refuted"), ("wrong at", "7"))
+    assert matrix.rows[0][2].mark == "✗ refuted 3 of 4"
+    assert matrix.rows[0][2].notes[-1] == ("settled", "✓ 2 of 4")
+    assert matrix.finding == (
+        "Trained steady, 1 of 2 RNNs are proved as they were learned. "
+        "Of 4 trees trained otherwise, 2 are proved, learned or settled."
+    )
 
 
 def test_of_several_seeds_the_commonest_verdict_is_shown_and_the_others_are_named():

@@ -1,7 +1,8 @@
 """Learned, then proved: five kinds of networks trained steady, RNN, GRU and LSTM as usual besides; seven tasks.
 
 All see strings of at most 40 symbols and their answers, nothing else. Recurrences take the same steps however they are
-trained, so the table says what each part of the training is for.
+trained, so the table says what each part of the training is for. Trees that are hard to make steady learn with noise
+alone, and where such a tree is not proved as it was learned, a copy is settled: taught the machine extracted from it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...report import Panel, Table, TableCell
 from ...report.formatting import percent
 from ..base import Recipe, Scale
 from ..common.grid import Cell, Grid
-from .networks import NetworkQuestion, networks, verdict_cell
+from .networks import NetworkQuestion, ProofNetwork, networks, verdict_cell
 from .scales import LAPTOP_TASKS, Budget
 from .table import task_of
 
@@ -27,8 +28,18 @@ WAYS: dict[str, dict[str, Any]] = {
     "as usual": {},
     "varied, noise": {"training.varied": 0.5, "training.steady": "on", "training.contraction": 0.0},
     "steady": {"training.varied": 0.5, "training.steady": "on"},
+    "growing, noise": {
+        "training.varied": 0.5,
+        "training.steady": "on",
+        "training.contraction": 0.0,
+        "training.curriculum": "growing",
+        "training.batch": 32,
+    },
 }
-"""varied: half of the strings have symbol probabilities of their own; steady: with the penalty on steep steps too."""
+"""varied: half of the strings have symbol probabilities of their own; steady: with the penalty on steep steps too;
+growing: lengths grow as they are learned."""
+SETTLED = "growing, noise"
+"""The way of training after which a network that is not proved is settled."""
 
 
 class SteadyNetwork(NamedTuple):
@@ -57,7 +68,20 @@ KINDS = {
         {"training.contraction": 0.03, "training.slope": 0.2},
         60.0,
     ),
+    "discrete": SteadyNetwork(
+        "regular-gpt",
+        {
+            "model.nodes": "discrete",
+            "model.groups": 8,
+            "model.codes": 4,
+            "model.width": 32,
+            "model.heads": 4,
+        },
+        {},
+        60.0,
+    ),
 }
+"""discrete: RegularGPT whose nodes are words of 8 choices among 4."""
 SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
     "smoke": {("RNN", "steady"): 1, ("GRU", "steady"): 1},
     "laptop": {
@@ -70,12 +94,19 @@ SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
         ("LSTM", "steady"): 5,
         ("automaton", "steady"): 5,
         ("RegularGPT", "steady"): 5,
+        ("RegularGPT", SETTLED): 5,
+        ("discrete", SETTLED): 5,
     },
-    "paper": {(model, way): 10 for model in KINDS for way in WAYS},
+    "paper": {
+        **{(model, way): 10 for model in KINDS if model != "discrete" for way in WAYS if way != SETTLED},
+        **{(model, SETTLED): 10 for model in ("RegularGPT", "discrete")},
+    },
 }
 """Of each model and way how many seeds."""
 TASKS: dict[Scale, tuple[str, ...]] = {"smoke": ("parity",), "laptop": LAPTOP_TASKS, "paper": LAPTOP_TASKS}
 STEPS: dict[Scale, int] = {"smoke": 3, "laptop": 3000, "paper": 3000}
+GROWING_STEPS, OF_BRACKETS = 1200, 2400
+"""Of lengths that grow; D_2's brackets take longer."""
 LONGER: dict[Scale, float] = {"smoke": 0.05, "laptop": 1.0, "paper": 3.0}
 """How many times the seconds of its kind a decision has."""
 Key = tuple[str, str, str]
@@ -87,7 +118,7 @@ def recipe(scale: Scale) -> Recipe:
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         decided = {
-            key: [networks(run, _question(scale, key[1]), device)[0] for run in runs] for key, runs in finished.items()
+            key: [networks(run, _question(scale, *key[1:]), device) for run in runs] for key, runs in finished.items()
         }
         return [matrix(decided), _table(scale, finished, decided)]
 
@@ -111,6 +142,8 @@ def recipe(scale: Scale) -> Recipe:
 def planned(scale: Scale, row: str, model: str, way: str) -> list[Experiment]:
     task, kind = task_of(row, "prefix"), KINDS[model]
     steps = min(STEPS[scale], kind.settings.get("training.steps", STEPS[scale]))
+    if way == SETTLED:
+        steps = min(steps, OF_BRACKETS if row == "d-2" else GROWING_STEPS)
     settings = {
         "training.batch": 64,
         "training.optimizer": "adamw",
@@ -128,40 +161,54 @@ def planned(scale: Scale, row: str, model: str, way: str) -> list[Experiment]:
     return plan(task, [kind.preset], seeds=SEEDS[scale][model, way], test_lengths=lengths, settings=settings)
 
 
-def _question(scale: Scale, model: str) -> NetworkQuestion:
-    return NetworkQuestion(Budget(KINDS[model].seconds * LONGER[scale]), None)
+def _question(scale: Scale, model: str, way: str) -> NetworkQuestion:
+    seconds = KINDS[model].seconds * LONGER[scale]
+    return NetworkQuestion(Budget(seconds, 2 * seconds), None, settle=way == SETTLED)
 
 
-def matrix(decided: Mapping[Key, list[Any]]) -> Panel:
+def matrix(decided: Mapping[Key, list[list[ProofNetwork]]]) -> Panel:
     """Returns a cell for every task, and every kind of network trained in a way."""
     columns = list(dict.fromkeys((model, way) for _, model, way in decided))
     cells = [
         [task, *(_cell(decided[task, *of]) if (task, *of) in decided else "" for of in columns)]
         for task in dict.fromkeys(task for task, _, _ in decided)
     ]
-    steady = {
-        model: [n.raw for (_, of, way), each in decided.items() if (of, way) == (model, "steady") for n in each]
-        for _, model, _ in decided
-    }
-    shares = (f"{made.count('proved')} of {len(made)} {model}s" for model, made in steady.items())
+    shares = [
+        f"{sum(seed[0].raw == 'proved' for seed in seeds)} of {len(seeds)} {model}s"
+        for model in dict.fromkeys(model for model, way in columns if way == "steady")
+        for seeds in [[seed for key, each in decided.items() if key[1:] == (model, "steady") for seed in each]]
+    ]
     finding = f"Trained steady, {', '.join(shares)} are proved as they were learned."
+    if hard := [seed for key, each in decided.items() if key[2] == SETTLED for seed in each]:
+        finding += f" Of {len(hard)} trees trained otherwise, {sum(map(_holds, hard))} are proved, learned or settled."
     caption = (
         "In colour the commonest verdict on the seeds, as training left them: ✓ proved at every length, ✗ refuted by a "
-        "string, ? neither in the time given. wrong at: the median length of the shortest strings found."
+        "string, ? neither in the time given. wrong at: the median length of the shortest strings found. settled: of "
+        "how many seeds the network, or its copy that was taught the machine extracted from it, is proved."
     )
     heads = [f"{model}, {way}" for model, way in columns]
     return Table("Every task, model and training", caption, ["", *heads], cells, finding=finding)
 
 
-def _cell(each: list[Any]) -> TableCell:
-    wrong = [network.wrong for network in each if network.wrong is not None]
-    return verdict_cell([n.raw for n in each], [("wrong at", f"{median(wrong):,.0f}")] if wrong else [])
+def _holds(seed: list[ProofNetwork]) -> bool:
+    """True if a network is proved as it was learned, or else settled."""
+    return any(network.raw == "proved" and network.made in ("learned", "settled") for network in seed)
 
 
-def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key, list[Any]]) -> Panel:
+def _cell(each: list[list[ProofNetwork]]) -> TableCell:
+    learned = [seed[0] for seed in each]
+    wrong = [network.wrong for network in learned if network.wrong is not None]
+    notes = [("wrong at", f"{median(wrong):,.0f}")] if wrong else []
+    if any(len(seed) > 1 for seed in each):
+        notes.append(("settled", f"✓ {sum(map(_holds, each))} of {len(each)}"))
+    return verdict_cell([network.raw for network in learned], notes)
+
+
+def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key, list[list[ProofNetwork]]]) -> Panel:
     rows, data = [], []
     for (task, model, way), runs in finished.items():
-        each = decided[task, model, way]
+        seeds = decided[task, model, way]
+        each = [seed[0] for seed in seeds]
         words = Counter(network.raw for network in each)
         wrong = [network.wrong for network in each if network.wrong is not None]
         near, far = ([accuracy(run, run.experiment.tests.lengths[at]) for run in runs] for at in (-2, -1))
@@ -172,6 +219,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
                 model,
                 way,
                 *(f"{words[word]} of {len(each)}" for word in ("proved", "refuted", "unknown")),
+                f"{sum(map(_holds, seeds))} of {len(seeds)}" if any(len(seed) > 1 for seed in seeds) else "–",
                 str(round(median(wrong))) if wrong else "–",
                 " ".join(percent(share) for share in near),
                 " ".join(percent(share) for share in far),
@@ -185,19 +233,28 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
                 "model": model,
                 "way": way,
                 "networks": [
-                    {"seed": run.experiment.seed, "at 40": a, "at 500": b, "training": s, **asdict(network)}
-                    for run, a, b, s, network in zip(runs, near, far, seconds, each, strict=True)
+                    {
+                        "seed": run.experiment.seed,
+                        "at 40": a,
+                        "at 500": b,
+                        "training": s,
+                        **asdict(network),
+                        **({"settled": asdict(copies[0])} if copies else {}),
+                    }
+                    for run, a, b, s, (network, *copies) in zip(runs, near, far, seconds, seeds, strict=True)
                 ],
             }
         )
     caption = (
         "Seeds fixed beforehand, last checkpoints, nothing chosen by test strings or verdicts. As usual: the task's "
         "own strings. Varied, noise: half of the strings have symbol probabilities of their own; states have noise. "
-        "Steady: with a penalty on steep steps besides, and gates that are shut at random. wrong at: the median length "
+        "Steady: with a penalty on steep steps besides, and gates that are shut at random. Growing: lengths grow as "
+        "they are learned. settled: of how many seeds the network is proved, or its copy that was taught the machine "
+        "extracted from it, without a label. wrong at: the median length "
         "of the shortest words found that networks get wrong. Then the share of right answers at 40 and at 500 symbols "
         "in %, seed by seed, and the "
-        f"median seconds of training and of the decision, for which {_question(scale, 'RNN').budget.certify:g} s are "
-        f"given, and {_question(scale, 'RegularGPT').budget.certify:g} s to automata and RegularGPT."
+        f"median seconds of training and of the decision, for which {KINDS['RNN'].seconds * LONGER[scale]:g} s are "
+        f"given, and {KINDS['RegularGPT'].seconds * LONGER[scale]:g} s to automata and RegularGPT."
     )
     head = [
         "",
@@ -206,6 +263,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
         "proved",
         "refuted",
         "unknown",
+        "settled",
         "wrong at",
         "at 40",
         "at 500",
