@@ -43,7 +43,7 @@ class Teacher:
         self.reader, self.until = reader, until
         self.known: dict[Word, Answer | None] = {(): None}
 
-    def said(self, words: Iterable[Word]) -> list[Answer | None]:
+    def answers(self, words: Iterable[Word]) -> list[Answer | None]:
         """Returns the answers, of words of equal length asked together."""
         words = list(words)
         new: dict[int, list[Word]] = {}
@@ -76,17 +76,17 @@ class _States:
                     number[row] = len(number)
                     self.access.append(next_)
             delta.append([number[row] for row in self._rows(nexts)])
-        self.moore = Moore(Semiautomaton(delta, 0, symbols=machine.symbols), tuple(teacher.said(self.access)))
+        self.moore = Moore(Semiautomaton(delta, 0, symbols=machine.symbols), tuple(teacher.answers(self.access)))
 
     def _rows(self, words: list[Word]) -> list[tuple[Answer | None, ...]]:
-        width, said = len(self.suffixes), self.teacher.said(word + e for word in words for e in self.suffixes)
-        return [tuple(said[i : i + width]) for i in range(0, len(said), width)]
+        width, answers = len(self.suffixes), self.teacher.answers(word + e for word in words for e in self.suffixes)
+        return [tuple(answers[i : i + width]) for i in range(0, len(answers), width)]
 
     def new_suffix(self, sample: Sample) -> Word | None:
         """Returns one that tells words of one state apart; None where no word that is tried shows any."""
         for tokens in self._tried(sample):
-            said = self.teacher.said(map(tuple, tokens.tolist()))
-            for word, own, other in zip(tokens.tolist(), self.moore.answers(tokens), said, strict=True):
+            right = self.teacher.answers(map(tuple, tokens.tolist()))
+            for word, own, other in zip(tokens.tolist(), self.moore.answers(tokens), right, strict=True):
                 if own != other:
                     return self._telling(tuple(word))
         return None
@@ -106,8 +106,8 @@ class _States:
         states = [0]
         for s in word:
             states.append(int(self.moore.machine.delta[states[-1], s]))
-        said = self.teacher.said(self.access[q] + word[i:] for i, q in enumerate(states))
-        last = next(i for i in reversed(range(len(word))) if said[i] != said[i + 1])
+        answers = self.teacher.answers(self.access[q] + word[i:] for i, q in enumerate(states))
+        last = next(i for i in reversed(range(len(word))) if answers[i] != answers[i + 1])
         return word[last + 1 :]
 
 
