@@ -188,7 +188,7 @@ LINES = {
     "insight": 1_019,
     "theory": 1_018,
     "verify": 9_768,
-    "report": 4_156,
+    "report": 4_020,
     "recipes": 4_691,
     "cli": 3_286,
 }

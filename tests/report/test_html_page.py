@@ -12,7 +12,6 @@ import pytest
 from lengthwise import Error, report
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.recipes.common.comparison import ComparedCell, ComparedRow, comparison
-from lengthwise.report.page_data import panels_inside, runs_inside
 
 from .pages import page
 
@@ -227,12 +226,6 @@ def test_the_records_inside_are_the_records(runs, path):
         assert entry["result"]["checkpoints"] == run.result["checkpoints"]
         assert entry["experiment"] == run.experiment.to_json()
     assert EVIL not in path.read_text()
-
-
-def test_a_page_is_made_again_from_itself(panelled, tmp_path):
-    data = report.inside(panelled)
-    again = report.html(runs_inside(data), tmp_path / "again.html", panels=panels_inside(data))
-    assert again.read_text() == panelled.read_text()
 
 
 def test_figures_have_words_and_own_ids(path):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import re
 
-from lengthwise import report
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.report import Panel
-from lengthwise.report.linked_pages import other_pages
 from lengthwise.report.page_data import read_embedded
 
 from .pages import page
@@ -56,44 +53,3 @@ def test_many_tasks_have_a_short_title(make_run):
     runs = [make_run(task=TaskSpec("modular-sum", {"modulus": n}), lengths=(50,)) for n in range(3, 9)]
     title = "<title>modular-sum (modulus=3), modular-sum (modulus=4), modular-sum, 3 more tasks: "
     assert title in page(runs)
-
-
-def test_other_pages_are_linked_and_not_the_page_itself(make_run, tmp_path):
-    runs = [make_run()]
-    report.html(runs, tmp_path / "demo & co" / "index.html", title="Table <1>")
-    (tmp_path / "foreign.html").write_text("<title>Not ours</title>")
-    for _ in range(2):
-        made = report.html(runs, tmp_path / "index.html", beside=[tmp_path]).read_text()
-    assert re.findall(r'<th scope="row"><a href="([^#]*?)">(.*?)</a>', made) == [
-        ("demo%20%26%20co/index.html", "Table &lt;1&gt;")
-    ]
-    elsewhere = report.html(runs, tmp_path / "pages" / "all.html", beside=[tmp_path / "demo & co"]).read_text()
-    assert 'href="../demo%20%26%20co/index.html"' in elsewhere
-    assert "Other pages" not in report.html(runs, tmp_path / "alone.html").read_text()
-
-
-def test_whatever_lies_among_the_records_ends_no_page(make_run, tmp_path, monkeypatch):
-    runs = [make_run()]
-    good = report.html(runs, tmp_path / "good.html", title="Good")
-    for name in (".venv", "wandb"):
-        report.html(runs, tmp_path / name / "hidden.html", title="Hidden")
-    (tmp_path / "saved.html").mkdir()
-    (tmp_path / "dangling.html").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "refused.html").write_bytes(good.read_bytes())
-    (tmp_path / "large.html").write_text(" " * 50_000 + "<title>Large</title>")
-    read = []
-
-    class Counted(io.FileIO):
-        def read(self, size=-1):
-            read.append(size)
-            return super().read(size)
-
-    def guarded(path):
-        if path.name == "refused.html":
-            raise PermissionError(13, "the system says no")
-        return Counted(path)
-
-    monkeypatch.setattr("lengthwise.report.linked_pages.open_file", guarded)
-    assert other_pages([tmp_path], tmp_path / "index.html") == {"good.html": "Good"}
-    assert read
-    assert all(0 < size <= 10_000 for size in read)

@@ -63,7 +63,7 @@ def report_runs(
     tell_other_code(loaded, lambda experiment: called[experiment.hash], "runs")
     choices = lab.choose(loaded, sweep.split(",")) if sweep else []
     panels = report.compare(loaded, compare, sweep=choices) if compare else []
-    page = report.html(loaded, page_path(html), panels=panels, beside=runs, sweep=choices) if html else None
+    page = report.html(loaded, page_path(html), panels=panels, sweep=choices) if html else None
     rows = report.csv(loaded, csv) if csv else None
     if as_json:
         written = {"page": str(page) if page else None, "csv": str(rows) if rows else None}

@@ -1,7 +1,7 @@
 """One self-contained HTML page: it opens offline, on a telephone, in the dark, and a hundred years from now.
 
 Nothing is fetched, and no script runs but to copy a command. The figures are inline SVG in the page's own colours. The
-records that the page was made from are in it, compressed, for whoever wants to compute something else or draw it again.
+records that the page was made from are in it, compressed, for whoever wants to compute something else.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,13 +21,12 @@ from .contents import Content
 from .drawing import caption_in_html, folded, style
 from .finding import findings
 from .formatting import percent, spread
-from .linked_pages import START, linked_pages, other_pages
-from .page_data import embedded, to_plain
+from .page_data import embedded
 from .panel import Arcs, Chart, Facts, Panel, Table, TableCell, Verdict
 from .provenance import how_it_was_run
 from .section_panel import POINTS, curve, section_panel
 from .sections import Section, SeedGroup
-from .verdicts import verdict_data, verdict_of, verdicts_of
+from .verdicts import verdict_data, verdicts_of
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -69,7 +68,6 @@ def write_html(
     title: str | None = None,
     description: str | None = None,
     panels: Sequence[Panel] = (),
-    beside: Iterable[str | Path] = (),
     panels_of_text: bool = True,
     sweep: Swept = (),
     command: str = "",
@@ -77,28 +75,31 @@ def write_html(
     """Write the page to `path` and return it.
 
     `title` and `description` say what the question was, as a recipe does. `panels` come first; with some, there may be
-    no runs. Pages of this library in the directories `beside` are linked. Without `panels_of_text` the panels given say
-    what runs on text are worth. Of the settings named in `sweep` validation strings choose: only the tests of the
-    chosen ones are shown, and all settings in a panel. `command` is what measured panels that have no runs.
+    no runs. Without `panels_of_text` the panels given say what runs on text are worth. Of the settings named in `sweep`
+    validation strings choose: only the tests of the chosen ones are shown, and all settings in a panel. `command` is
+    what measured panels that have no runs.
     """
     report = Content.of(runs, panels, sweep=sweep, own_text_panels=panels_of_text, command=command)
-    links = other_pages(beside, Path(path))
-    return write_text(path, page(report, title=title, description=description, links=links))
+    return write_text(path, page(report, title=title, description=description))
 
 
-def page(
-    report: Content, *, title: str | None = None, description: str | None = None, links: Mapping[str, str] | None = None
-) -> str:
-    """Returns the page as text; `links` are titles of other pages by their addresses."""
+def page(report: Content, *, title: str | None = None, description: str | None = None) -> str:
+    """Returns the page as text."""
     points = curve_points(report)
     sentences = findings(report.sections)
-    parts = _parts(report, links or {}, points, sentences)
+    parts = _parts(report, points, sentences)
     title = title or _title(report)
     # One finding stands on top: that of a panel goes before what is said of the runs in general.
     first = next((panel.finding for panel in report.panels if panel.finding), " ".join(sentences))
     body = "\n".join(_part(name, panel, first) for name, panel in parts.items())
     made_from = f"{len(report.runs)} run records" if report.runs else "measurements"
-    return f"""{START}{escape(title)}</title>
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>{escape(title)}</title>
 <style>
 {style()}</style>
 </head>
@@ -134,10 +135,10 @@ def curve_points(report: Content) -> int:
 
 
 def _data(report: Content, title: str, description: str | None, points: int) -> dict[str, Any]:
-    """What the page can be made again from."""
+    """What the page was made from, in numbers."""
     about = {"title": title, "description": description, "command": report.command}
     data = {**about, "records": [_record(run, points) for run in report.runs]}
-    return {**data, "panels": [to_plain(panel) for panel in report.panels]} if report.panels else data
+    return {**data, "panels": [panel.to_json() for panel in report.panels]} if report.panels else data
 
 
 def _title(report: Content) -> str:
@@ -146,7 +147,7 @@ def _title(report: Content) -> str:
     return f"{', '.join(names)}: trained short, tested long" if names else "; ".join(p.title for p in report.panels)
 
 
-def _parts(report: Content, links: Mapping[str, str], points: int, sentences: Sequence[str]) -> dict[str, Panel]:
+def _parts(report: Content, points: int, sentences: Sequence[str]) -> dict[str, Panel]:
     """Every part of the page by its name: those with a picture first, panels before what is said of all runs.
 
     The `sentences` are the findings of the sections, one each or one about all.
@@ -165,7 +166,7 @@ def _parts(report: Content, links: Mapping[str, str], points: int, sentences: Se
         sections = {**glance, **{name: replace(panel, folded=True) for name, panel in sections.items()}}
     parts = {**panels, **sections, **glance}
     parts = dict(sorted(parts.items(), key=lambda part: not has_picture(part[1]) or part[1].folded))
-    return {**parts, "run": how_it_was_run(report), **({"pages": linked_pages(links)} if links else {})}
+    return {**parts, "run": how_it_was_run(report)}
 
 
 def has_room(sections: Sequence[Section]) -> bool:
@@ -197,8 +198,7 @@ def _record(run: Run, points: int) -> dict[str, Any]:
         for kind, value in lines
         for step, number in zip(*curve(run, kind, value, points), strict=True)
     ]
-    summary, verdict = verdict_of(run), verdict_data(run)
-    return record | ({"shown": asdict(summary)} if summary else {}) | ({"verdict": verdict} if verdict else {})
+    return record | ({"verdict": verdict} if (verdict := verdict_data(run)) else {})
 
 
 def _overview(sections: Sequence[Section]) -> Table:

@@ -69,9 +69,7 @@ def verdicts_of(section: Section) -> dict[str, list[Verdict]]:
 
 
 def verdict_of(run: Run) -> Verdict | None:
-    """What is known of a run, as `certify` kept it beside it; or as the page says it that the run was read from."""
-    if isinstance(own := getattr(run, "verdict", None), Verdict):
-        return own
+    """What is known of a run, as `certify` kept it beside it."""
     record = recorded_verdict(run)
     return None if record is None else Verdict("", _word(record), *in_words(record))
 
