@@ -202,7 +202,7 @@ def _is_written_in(text: bytes, file: Path, kind: type) -> bool:
         code = function.__code__
         if Path(code.co_filename).name != file.name:
             continue
-        if _content(code) not in codes:
+        if code not in codes:
             return False
         if args := lines.get((code.co_firstlineno, code.co_name)):
             by_name = [(function.__kwdefaults__ or {}).get(a.arg) for a in args.kwonlyargs]
@@ -231,18 +231,12 @@ def _alike(written: Sequence[ast.expr | None], values: Sequence[Any]) -> bool:
     return True
 
 
-def _inner(code: CodeType) -> Iterator[tuple[Any, ...]]:
-    """The content of every code inside another."""
+def _inner(code: CodeType) -> Iterator[CodeType]:
+    """Every code inside another; the same lines of a file are equal ones."""
     for each in code.co_consts:
         if inspect.iscode(each):
-            yield _content(each)
+            yield each
             yield from _inner(each)
-
-
-def _content(code: CodeType) -> tuple[Any, ...]:
-    """What a code does and where it stands, the same for the same lines of a file."""
-    constants = tuple(_content(each) if inspect.iscode(each) else (type(each), each) for each in code.co_consts)
-    return code.co_qualname, code.co_firstlineno, code.co_code, code.co_names, code.co_varnames, constants
 
 
 def _functions(kind: type) -> list[Any]:

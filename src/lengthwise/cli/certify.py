@@ -136,9 +136,10 @@ def certify(
 
 def _again(model: Path, copied: Run | None, task: str | None, settings: list[str]) -> list[str]:
     """The call about a model once more; of the copy of a run it names the run's task."""
-    named = [*(["--task", task] if task else []), *(part for setting in settings for part in ("--set", setting))]
     if copied and not task:
-        named = ["--task", copied.experiment.task.name, *_own_settings(copied)]
+        of = copied.experiment.task
+        task, settings = of.name, [f"task.{name}={json.dumps(value)}" for name, value in of.params.items()]
+    named = [*(["--task", task] if task else []), *(part for setting in settings for part in ("--set", setting))]
     return ["lengthwise", "certify", str(model), *named]
 
 
@@ -367,13 +368,3 @@ def _shown(verdict: Refuted, subject: Subject) -> str:
     word = word if len(word) <= TYPED else f"{word[:TYPED]} …"
     answer = "nothing" if verdict.said == () else verdict.said
     return f"word:  {word}\nsaid:  {answer}\nright: {verdict.right if verdict.right != () else 'nothing'}"
-
-
-def _own_settings(run: Run) -> list[str]:
-    """--set for each setting of the run's task that is not the default."""
-    from .. import tasks
-
-    task = run.experiment.task
-    known = tasks.options(task.name) if task.name in tasks.available() else {}
-    own = {name: value for name, value in task.params.items() if name in known and value != known[name].default}
-    return [word for name, value in own.items() for word in ("--set", f"task.{name}={json.dumps(value)}")]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -131,12 +131,12 @@ def check_loggers(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 class Sender:
-    """Sends the lines of one run's metrics to its loggers, each line once, and closes them at the end of a `with`."""
+    """Sends the lines of one run's metrics to its loggers, then its tests, each once; a `with` block closes them."""
 
     def __init__(self, directory: RunDirectory, names: Sequence[str]):
         self.directory, self.path, self.names = directory, directory.path, list(names)
         self.open: dict[str, Logger] = {}
-        self.lines = 0
+        self.lines: list[Callable[[Logger], None]] = []
         self.sent: dict[str, int] = {}
         """How many lines each logger has had."""
 
@@ -150,51 +150,36 @@ class Sender:
     def begin(self) -> None:
         """Send what the metrics hold already; call it when the directory is locked and its metrics are as they stay."""
         self._try(self.names, self._recall)
-        self.directory.hear = self.hear
+        self.directory.hear = lambda line: self._send([line])
         metrics = self.path / "metrics.jsonl"
-        lines = map(json.loads, read_text(metrics).splitlines()) if self.names and metrics.exists() else ()
-        if any([self._send(partial(self._log, line)) for line in lines]):
-            self._keep()
-
-    def hear(self, line: Mapping[str, Any]) -> None:
-        """A line of the metrics."""
-        if self._send(partial(self._log, line)):
-            self._keep()
+        text = read_text(metrics) if self.names and metrics.exists() else ""
+        self._send(map(json.loads, text.splitlines()))
 
     def end(self, run: Run) -> None:
         """Receives what the finished run was tested for."""
+        self.lines.append(partial(_tell_tests, run))
+        self._send()
 
-        def tell(logger: Logger) -> None:
-            for at, values in _tests(run):
-                (logger.log if run.experiment.from_checkpoint else logger.test)(values, at)
+    def _send(self, lines: Iterable[Mapping[str, Any]] = ()) -> None:
+        """Sends each logger what it lacks, these lines of the metrics too."""
+        self.lines += [partial(_tell, line, self.directory.experiment) for line in lines]
+        before = dict(self.sent)
+        for name in list(self.names):
+            self._try([name], partial(self._send_to, name))
+        if self.sent != before:
+            # Where that cannot be written no more is sent, or it would be sent twice.
+            self._try(self.names, lambda: write_atomically(self.path / SENT, json.dumps(self.sent).encode()))
 
-        if self._send(tell):
-            self._keep()
-
-    def _log(self, line: Mapping[str, Any], logger: Logger) -> None:
-        logger.log(dict(_values(line, self.directory.experiment)), line["step"])
-
-    def _send(self, tell: Callable[[Logger], None]) -> bool:
-        """Send the next line to the loggers that lack it; whether there were any."""
-        self.lines += 1
-        behind = [name for name in self.names if self.sent.get(name, 0) < self.lines]
-        for name in behind:
-            self._try([name], partial(self._send_to, name, tell))
-        return bool(behind)
-
-    def _send_to(self, name: str, tell: Callable[[Logger], None]) -> None:
-        if name not in self.open:
-            self.open[name] = LOGGERS[name](self.directory.experiment, self.path)
-        tell(self.open[name])
-        self.sent[name] = self.lines
+    def _send_to(self, name: str) -> None:
+        for tell in self.lines[self.sent.get(name, 0) :]:
+            if name not in self.open:
+                self.open[name] = LOGGERS[name](self.directory.experiment, self.path)
+            tell(self.open[name])
+            self.sent[name] = self.sent.get(name, 0) + 1
 
     def _recall(self) -> None:
         path, again = self.path / SENT, "Delete it to send every line again."
         self.sent = {name: int(lines) for name, lines in read_json(path, again).items()} if path.exists() else {}
-
-    def _keep(self) -> None:
-        """Write what the loggers have had; where that fails no more is sent, or it would be sent twice."""
-        self._try(self.names, lambda: write_atomically(self.path / SENT, json.dumps(self.sent).encode()))
 
     def _try(self, names: Sequence[str], act: Callable[[], None]) -> None:
         """Loggers for which something fails are left out from here on: training does not depend on them."""
@@ -209,24 +194,25 @@ class Sender:
             )
 
 
-def _values(line: Mapping[str, Any], experiment: Experiment) -> Iterator[tuple[str, float]]:
+def _tell(line: Mapping[str, Any], experiment: Experiment, logger: Logger) -> None:
     kind, step, training = line["kind"], line["step"], experiment.training
-    for name in ("loss", "accuracy", "length", "tokens_per_second"):
-        if name in line:
-            yield f"{kind}/{name}", line[name]
+    names = ("loss", "accuracy", "length", "tokens_per_second")
+    values = {f"{kind}/{name}": line[name] for name in names if name in line}
     if kind == "train":
-        yield "train/lr", learning_rate(training.optimizer, step - 1, training.steps)
+        values["train/lr"] = learning_rate(training.optimizer, step - 1, training.steps)
+    logger.log(values, step)
 
 
-def _tests(run: Run) -> Iterator[tuple[int, Values]]:
-    """Returns of strings the accuracies by length, of text the perplexities at the steps where they were measured."""
+def _tell_tests(run: Run, logger: Logger) -> None:
+    """Of strings the accuracies by length, of text the perplexities; of a checkpoint by the steps they are of."""
     checkpoints, e = run.result["checkpoints"], run.experiment
     if e.from_checkpoint:
         for which in ("before", "last"):
             (perplexity, *_) = perplexities(run, which).values()
-            yield checkpoints[which]["step"], {"test/perplexity": perplexity}
+            logger.log({"test/perplexity": perplexity}, checkpoints[which]["step"])
     elif e.on_text:
-        yield from ((length, {"test/perplexity": perplexity}) for length, perplexity in perplexities(run).items())
+        for length, perplexity in perplexities(run).items():
+            logger.test({"test/perplexity": perplexity}, length)
     else:
         for n in sorted(e.tests.lengths):
-            yield n, {"test/accuracy": accuracy(run, n), "test/best_accuracy": accuracy(run, n, "best")}
+            logger.test({"test/accuracy": accuracy(run, n), "test/best_accuracy": accuracy(run, n, "best")}, n)
