@@ -15,7 +15,7 @@ from . import console, registries
 from .study import Config, SaveConfig, need, study_of, write_study
 from .typed import Seeds, Settings
 from .verb import Typed, verb
-from .work import Running, carry_out, check_settings, tell_unused
+from .work import Running, carry_out, check_settings
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def bench(context: typer.Context, *, grid: GridOptions, running: Running) -> Non
         )
         plan = {name: study[name] for name in ("seeds", "train_length", "test_lengths", "settings", "sweep")}
         running.join()
-        experiments = lab.plan(study["task"], study["models"], **plan, unused=tell_unused)
+        experiments = lab.plan(study["task"], study["models"], **plan)
         if study["sweep"]:
             runs = f"{len(experiments):,} runs, {len({e.seed for e in experiments})} of each setting"
             console.remark(f"sweep: {runs}. Validation strings choose.")

@@ -14,7 +14,7 @@ from . import console, registries
 from .study import Config, SaveConfig, model_name, need, study_of, write_study
 from .typed import Seeds, Settings, read_place
 from .verb import Typed, is_typed, verb
-from .work import Running, carry_out, tell_unused
+from .work import Running, carry_out
 
 HowMeasured = Annotated[
     Literal["windows", "last-token"],
@@ -112,8 +112,6 @@ def train(context: typer.Context, *, texts: Texts, running: Running) -> None:
                 study["models"],
                 **{**asked, "train_length": study["train_length"] or 128},
                 store=running.out / "text",
-                unused=tell_unused,
-                warn=lambda text: console.remark(f"note: {text}"),
                 tokenizing=Tokenizing(),
             )
         if texts.save_config:

@@ -139,10 +139,6 @@ def check_settings(tasks: Sequence[str], models: Sequence[str], settings: Mappin
                 check_names(own, [*settings_of(settings, name), *foreign], name, prefix)
 
 
-def tell_unused(setting: str, models: list[str]) -> None:
-    console.remark(f"note: {setting} is no option of {', '.join(models)}, and is used for the others alone.")
-
-
 def _names(table: str, name: str) -> list[str] | None:
     """The options of a name; None of one that is not listed."""
     known = registries.options(table, name)

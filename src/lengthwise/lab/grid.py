@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Annotated, Any
 
@@ -65,7 +66,6 @@ def plan(
     test_lengths: str | Sequence[int] | None = None,
     settings: Settings = (),
     sweep: Sweep = (),
-    unused: Callable[[str, list[str]], None] | None = None,
 ) -> list[Experiment]:
     """The grid tasks × models × seeds, each name, setting, length and shape checked before any run.
 
@@ -77,7 +77,7 @@ def plan(
 
     `seeds` is how many runs each model has, with seeds 0, 1, …, or a list of their seeds.
 
-    A setting `model.` that some of the models do not have is an error, or `unused` hears of it: its name and theirs.
+    A setting `model.` that some of the models do not have is used for the others, and a warning says so.
     """
     fixed, values = parse(settings), parse_sweep(sweep) if sweep else {}
     seeds = seeds_of(seeds)
@@ -98,8 +98,7 @@ def plan(
     for places in product(*(range(len(each)) for each in values.values())):
         point = {name: values[name][i] for name, i in zip(values, places, strict=True)}
         one = of_parts({**fixed, **point}, {"task", "model", "training", "tests", *names, *called})
-        # What is unused is told of the first point alone: all have the same names of settings.
-        of_models = options_of_models(one, [(name, {}) for name in names], unused, tell=not points)
+        of_models = options_of_models(one, [(name, {}) for name in names])
         made: set[str] = set()
         for each, own_name in zip(asked, called, strict=True):
             of_task = {**settings_of(one, "task"), **settings_of(one, own_name)}
@@ -116,23 +115,19 @@ def plan(
 
 
 def options_of_models(
-    fixed: dict[str, Any],
-    named: Sequence[tuple[str, dict[str, Any]]],
-    unused: Callable[[str, list[str]], None] | None,
-    tell: bool = True,
+    fixed: dict[str, Any], named: Sequence[tuple[str, dict[str, Any]]]
 ) -> list[tuple[str, dict[str, Any]]]:
     """The models with the options that settings give them: of all models, under their own name, and their own.
 
-    With `unused`, one of all models is left to those that have it, and `unused` hears of the others.
+    One of all models is left to those that have it, and a warning names the others.
     """
     for_all, lacking = settings_of(fixed, "model"), dict[str, list[str]]()
     names = list(dict.fromkeys(name for name, _ in named))
-    for key in for_all if unused else ():
+    for key in for_all:
         without = [name for name in names if key not in models.options(name)]
         if 0 < len(without) < len(names):
-            lacking[key] = without
-            if unused and tell:
-                unused(f"model.{key}", without)
+            lacking[key], others = without, ", ".join(without)
+            warnings.warn(f"model.{key} is no option of {others}, and is used for the others alone.", stacklevel=2)
     return [
         (name, {k: v for k, v in for_all.items() if name not in lacking.get(k, ())} | settings_of(fixed, name) | own)
         for name, own in named

@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -99,8 +97,6 @@ def plan_language_models(
     vocabulary: Annotated[int, at_least(2), "How many tokens the tokenizer has that is trained on the corpus."] = 4096,
     settings: Settings = (),
     store: str | Path = "runs/text",
-    unused: Callable[[str, list[str]], None] | None = None,
-    warn: Callable[[str], None] | None = None,
     tokenizing: Callable[[int, int], None] | None = None,
 ) -> list[Experiment]:
     """An experiment for each model and seed, all that can be wrong checked before any run.
@@ -112,8 +108,8 @@ def plan_language_models(
     `objective.`. `way`: what is measured at a length, "windows" or "last-token" (see `evaluate/text.py`).
     The default test lengths are the training length and its doublings to 16 times it.
 
-    `warn` hears what is likely to disappoint, such as test lengths beyond what a position can encode; None: Python's
-    warnings do. A setting `model.` that some of the models do not have is an error, or `unused` hears of it.
+    Warnings say what is likely to disappoint, such as test lengths beyond what a position can encode, and which models
+    lack a setting `model.` that is used for the others.
     `tokenizing` hears how many characters of the corpus are tokenized, and how many there are.
     """
     fixed = parse(settings)
@@ -149,8 +145,8 @@ def plan_language_models(
         held_out=opened.held_out,
     )
     experiments = []
-    for model in model_specs(asked, fixed, read, unused):
-        check_on_text(model, read, train_length, tests.lengths, warn or partial(warnings.warn, stacklevel=2))
+    for model in model_specs(asked, fixed, read):
+        check_on_text(model, read, train_length, tests.lengths)
         if objective.state_passing:
             check_state_passing(build_language_model(model, read, 0), objective.state_passing, training.batch)
         experiments += [Experiment(spec, model, training, tests, seed, objective) for seed in seeds]
@@ -365,7 +361,7 @@ def plan_answers(
             folder = tokenizer or tokenizers.train(Corpus(f"{source}, {task}", [rows], 0), vocabulary, root=store)
             data, read = _in_tokens(spec, folder)
             (meant,) = model_specs([(name, dict(options))], parse(settings), read)
-            check_on_text(meant, read, window, (window,), lambda warning: None)
+            check_on_text(meant, read, window, (window,))
         elif is_class(name) and not Path(name).expanduser().exists():
             raise Error(f"{name}: answers are written by generate(), which models of your own lack. Name a preset.")
         else:
@@ -401,7 +397,7 @@ def _further(base: Experiment, spec: AnswersSpec) -> tuple[AnswersSpec, ModelSpe
     first = base
     while first.continues is not None:
         first = first.continues
-    check_on_text(first.model, read, spec.block, (spec.block,), lambda warning: None)
+    check_on_text(first.model, read, spec.block, (spec.block,))
     return data, ModelSpec(f"continued-{base.model.name.removeprefix('continued-')}")
 
 
@@ -494,15 +490,10 @@ def apart(word: str) -> tuple[str, dict[str, Any]]:
     return name, dict(word_of(each, "model.width=64") for each in words[first:])
 
 
-def model_specs(
-    asked: list[tuple[str, dict[str, Any]]],
-    fixed: dict[str, Any],
-    tokenizer: Any,
-    unused: Callable[[str, list[str]], None] | None = None,
-) -> list[ModelSpec]:
+def model_specs(asked: list[tuple[str, dict[str, Any]]], fixed: dict[str, Any], tokenizer: Any) -> list[ModelSpec]:
     """The models as data, each once; ends of segments that are named by a rule become token ids."""
     specs = []
-    for name, meant in options_of_models(fixed, asked, unused):
+    for name, meant in options_of_models(fixed, asked):
         if name == "bipe":
             meant.setdefault("ends", "sentence")
         if name in START:

@@ -6,6 +6,7 @@ A model is initialised by the seed alone, and the global random state is left as
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -71,9 +72,7 @@ def check(model: ModelSpec, task: tasks.Task, length: int, longest: int) -> None
         _check_reach(model.name, reach, task.test_set(longest, 1).tokens.shape[1])
 
 
-def check_on_text(
-    spec: ModelSpec, tokenizer: Any, trained: int, tested: Sequence[int], warn: Callable[[str], None]
-) -> None:
+def check_on_text(spec: ModelSpec, tokenizer: Any, trained: int, tested: Sequence[int]) -> None:
     """Raises for a model that cannot be built or read windows, and warns of lengths its position cannot encode."""
     model = _shape(spec.name, lambda: build_language_model(spec, tokenizer, 0)).eval()
     _check_reach(spec.name, _reach(model), max(trained, *tested))
@@ -95,9 +94,10 @@ def check_on_text(
     if ":" in spec.name:
         _try(model, torch.full((1, trained), len(tokenizer) - 1))
     if longest is not None and (beyond := [n for n in tested if n > longest]):
-        warn(
+        warnings.warn(
             f"{called}: it has {longest:,} positions, and at test lengths {', '.join(f'{n:,}' for n in beyond)} all "
-            "tokens beyond share the last one. Raise max_length for places of their own, which training never meets."
+            "tokens beyond share the last one. Raise max_length for places of their own, which training never meets.",
+            stacklevel=2,
         )
 
 

@@ -13,6 +13,7 @@ and what a recipe looks up itself, by names without a dot.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -74,16 +75,16 @@ def language_models(
         settings = {key: value for key, value in settings.items() if "." in key}  # others are not of the runs
         preset, own = columns[column]
         start = {"initializer_range": None} if preset in START else {}  # as the recorded runs began
-        return plan_language_models(
-            text_of(text, scale),
-            [(preset, {**start, **common, **own})],
-            **named,
-            way=way,
-            tokenizer=tokenizer,
-            settings=settings,
-            store=store,
-            warn=lambda warning: None,  # that encodings fail beyond what they know is what is asked
-        )
+        with warnings.catch_warnings(action="ignore"):  # that encodings fail beyond what they know is what is asked
+            return plan_language_models(
+                text_of(text, scale),
+                [(preset, {**start, **common, **own})],
+                **named,
+                way=way,
+                tokenizer=tokenizer,
+                settings=settings,
+                store=store,
+            )
 
     return Grid([Cell(column, lambda column=column: planned(column), label=column) for column in columns])
 
