@@ -204,7 +204,7 @@ def _tell(line: Mapping[str, Any], experiment: Experiment, logger: Logger) -> No
 
 
 def _tell_tests(run: Run, logger: Logger) -> None:
-    """Of strings the accuracies by length, of text the perplexities; of a checkpoint by the steps they are of."""
+    """Sends the accuracies of strings and the perplexities of text by length, those of a checkpoint by step."""
     checkpoints, e = run.result["checkpoints"], run.experiment
     if e.from_checkpoint:
         for which in ("before", "last"):
