@@ -51,13 +51,10 @@ def _options(mixers: list[str], ends: str, trained: int) -> dict[str, object]:
 
 def recipe(
     scale: Scale,
-    *,
-    text: text_grid.Text = (text_grid.STANDARD_LIBRARY,),
-    ends: text_grid.Ends = None,
-    tokenizer: text_grid.Tokenizer = None,
-    store: text_grid.Store = text_grid.STORE,
+    **options: text_grid.SegmentOptions,
 ) -> Recipe:
     """BiPE with ChaCAL, RegularGPT and the linear RNN in one stack, on text: --set text=…."""
+    source = text_grid.TextSource(**options)
     settings = settings_of(figure_4.RULES[scale], "*", "*")
     trained = settings["train_length"]
 
@@ -81,10 +78,8 @@ def recipe(
         grid=text_grid.language_models(
             [*figure_4.RULES[scale], *DEEPER[scale]],
             scale,
-            text,
-            columns(ends or text_grid.usual_ends(text), trained),
-            tokenizer=tokenizer,
-            store=store,
+            source,
+            columns(source.rule, trained),
         ),
         report=report,
     )

@@ -66,10 +66,7 @@ COLUMNS = {
 
 def recipe(
     scale: Scale,
-    *,
-    text: text_grid.Text = (text_grid.STANDARD_LIBRARY,),
-    tokenizer: text_grid.Tokenizer = None,
-    store: text_grid.Store = text_grid.STORE,
+    **options: text_grid.TextOptions,
 ) -> Recipe:
     """Language models trained from scratch with chain attention and without: --set text=…."""
     rules = [Rule("*", "*", SETTINGS[scale])]
@@ -86,7 +83,7 @@ def recipe(
             "without chains (Table 3: 21.46 against 20.15). Is this the price of chains, or of changing the attention "
             "late? Here all models are trained from scratch on the same text, with as many weights."
         ),
-        grid=text_grid.language_models(rules, scale, text, COLUMNS, tokenizer=tokenizer, store=store),
+        grid=text_grid.language_models(rules, scale, text_grid.TextSource(**options), COLUMNS),
         report=report,
     )
 

@@ -196,7 +196,7 @@ def test_other_texts_are_measured_as_the_run_was_tested(monkeypatch):
 
 
 def test_which_text_stands_for_which():
-    assert text_grid.text_of(["stdlib"], "laptop") == ["stdlib"]
-    assert text_grid.text_of(["stdlib"], "smoke") != ["stdlib"]
-    assert text_grid.text_of(["a.txt"], "smoke") == ["a.txt"]
-    assert (text_grid.usual_ends(["stdlib"]), text_grid.usual_ends(["a.txt"])) == ("line", "sentence")
+    assert text_grid.TextSource(["stdlib"]).at("laptop") == ["stdlib"]
+    assert text_grid.TextSource(["stdlib"]).at("smoke") != ["stdlib"]
+    assert text_grid.TextSource(["a.txt"]).at("smoke") == ["a.txt"]
+    assert (text_grid.TextSource(["stdlib"]).rule, text_grid.TextSource(["a.txt"]).rule) == ("line", "sentence")

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from ...evaluate import Way
 from ...evaluate.long_context import BREAKS, HOLDS, standing
@@ -25,6 +26,7 @@ from ...files import finite
 from ...lab import Experiment, Run, measure_far_tokens, measure_perplexity, plan_language_models
 from ...lab.experiment import TextSpec
 from ...lab.language_models import START
+from ...options import OptionsOf
 from ...report import Chart, Panel, Table, far_tokens_compared, line_chart, record_table
 from ...report.text_runs import by_seed, digits, middle
 from ..base import Scale
@@ -33,37 +35,48 @@ from .rules import Rule, settings_of
 
 STANDARD_LIBRARY = "stdlib"
 Text = Annotated[Sequence[str], "A corpus to train on: stdlib, a path, or hf:NAME; repeat it."]
-Ends = Annotated[str | None, "The rule of segments: sentence, line, …; None: lines of code, else sentences."]
-Tokenizer = Annotated[str | None, "A folder; None: one is trained on the text."]
-Store = Annotated[str, "Where tokens and a tokenizer that is trained are kept."]
 STORE = "runs/text"
 NAMED = ("train_length", "test_lengths", "vocabulary", "seeds")
 """What stands in rules beside settings."""
 
 
-def text_of(text: Sequence[str], scale: Scale) -> list[str]:
-    """The text that is trained on: what was named, or the standard library; of it a package for a try of seconds."""
-    if list(text) != [STANDARD_LIBRARY] or scale != "smoke":
-        return list(text)
-    import asyncio
+@dataclass(frozen=True)
+class TextSource:
+    """The text that language models are trained on, and how it is cut: options of all recipes on text."""
 
-    return [str(Path(asyncio.__file__).parent)]
+    text: Text = (STANDARD_LIBRARY,)
+    ends: Annotated[str | None, "The rule of segments: sentence, line, …; None: lines of code, else sentences."] = None
+    tokenizer: Annotated[str | None, "A folder; None: one is trained on the text."] = None
+    store: Annotated[str, "Where tokens and a tokenizer that is trained are kept."] = STORE
+
+    @property
+    def rule(self) -> str:
+        """The rule of segments: without one, lines of code and sentences of anything else."""
+        return self.ends or ("line" if list(self.text) == [STANDARD_LIBRARY] else "sentence")
+
+    def at(self, scale: Scale) -> list[str]:
+        """What is read: what was named, or the standard library; of it a package for a try of seconds."""
+        if list(self.text) != [STANDARD_LIBRARY] or scale != "smoke":
+            return list(self.text)
+        import asyncio
+
+        return [str(Path(asyncio.__file__).parent)]
 
 
-def usual_ends(text: Sequence[str]) -> str:
-    """The rule of segments that suits this text: lines of code, sentences of anything else."""
-    return "line" if list(text) == [STANDARD_LIBRARY] else "sentence"
+CutOptions = Annotated[Any, OptionsOf(TextSource, "ends tokenizer store")]
+"""Those of a recipe with a `text` of its own."""
+TextOptions = Annotated[Any, OptionsOf(TextSource, "text tokenizer store")]
+SegmentOptions = Annotated[Any, OptionsOf(TextSource)]
+"""The same and the rule of segments."""
 
 
 def language_models(
     rules: Sequence[Rule],
     scale: Scale,
-    text: Sequence[str],
+    source: TextSource,
     columns: Mapping[str, Model],
     *,
     way: Way = "windows",
-    tokenizer: str | None = None,
-    store: str = STORE,
 ) -> Grid[str]:
     """A cell for each column, all trained on the same tokens; a column of other settings is planned by itself."""
 
@@ -77,13 +90,13 @@ def language_models(
         start = {"initializer_range": None} if preset in START else {}  # as the recorded runs began
         with warnings.catch_warnings(action="ignore"):  # that encodings fail beyond what they know is what is asked
             return plan_language_models(
-                text_of(text, scale),
+                source.at(scale),
                 [(preset, {**start, **common, **own})],
                 **named,
                 way=way,
-                tokenizer=tokenizer,
+                tokenizer=source.tokenizer,
                 settings=settings,
-                store=store,
+                store=source.store,
             )
 
     return Grid([Cell(column, lambda column=column: planned(column), label=column) for column in columns])

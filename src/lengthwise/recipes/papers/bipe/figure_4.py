@@ -12,16 +12,13 @@ from ...common.grid import Model
 from ...common.rules import Rule, Rules, described, differences_from_paper, rules_of, settings_of
 from ...common.text_grid import (
     STANDARD_LIBRARY,
-    STORE,
-    Ends,
-    Store,
+    CutOptions,
     Text,
-    Tokenizer,
+    TextSource,
     far_tokens,
     growth,
     language_models,
     other_texts,
-    usual_ends,
 )
 
 PUBLISHED = {
@@ -78,14 +75,13 @@ def recipe(
     *,
     text: Text = (STANDARD_LIBRARY,),
     test: Annotated[Sequence[str], "A further text to test on, as much of it as of the held-out text; repeat it."] = (),
-    ends: Ends = None,
-    tokenizer: Tokenizer = None,
-    store: Store = STORE,
+    **options: CutOptions,
 ) -> Recipe:
     """Perplexity against length: BiPE beside five encodings, and those that came after it: --set text=…."""
+    source = TextSource(text, **options)
     settings = settings_of(RULES[scale], "*", "*")
     trained = settings["train_length"]
-    every = columns(ends or usual_ends(text), trained)
+    every = columns(source.rule, trained)
 
     def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
         same = "Layers of LLaMA's kind, the optimiser and what is measured are as published."
@@ -93,14 +89,14 @@ def recipe(
             growth(finished),
             _published(finished),
             *far_tokens(finished, device, *(settings[name] for name in NEEDLE)),
-            *other_texts(finished, device, test, store),
+            *other_texts(finished, device, test, source.store),
             *differences_from_paper(RULES, scale, ["*"], list(every), same),
         ]
 
     return Recipe(
         title="BiPE, Figure 4: perplexity beyond the trained length",
         description=described(__name__, trained=trained),
-        grid=language_models(RULES[scale], scale, text, every, tokenizer=tokenizer, store=store),
+        grid=language_models(RULES[scale], scale, source, every),
         report=report,
     )
 

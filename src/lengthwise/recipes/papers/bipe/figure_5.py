@@ -12,19 +12,7 @@ from ....report.text_runs import digits
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid, Model
 from ...common.rules import differences_from_paper, settings_of
-from ...common.text_grid import (
-    STANDARD_LIBRARY,
-    STORE,
-    Ends,
-    Store,
-    Text,
-    Tokenizer,
-    far_tokens,
-    language_models,
-    means,
-    perplexity_chart,
-    usual_ends,
-)
+from ...common.text_grid import SegmentOptions, TextSource, far_tokens, language_models, means, perplexity_chart
 from .figure_4 import NEEDLE, RULES, columns
 
 FACTOR = 16
@@ -40,20 +28,14 @@ STEPS: dict[Scale, int] = {"smoke": 2, "laptop": 100, "paper": 500}
 SUFFIX = "-yarn"
 
 
-def recipe(
-    scale: Scale,
-    *,
-    text: Text = (STANDARD_LIBRARY,),
-    ends: Ends = None,
-    tokenizer: Tokenizer = None,
-    store: Store = STORE,
-) -> Recipe:
+def recipe(scale: Scale, **options: SegmentOptions) -> Recipe:
     """Perplexity at 20 times the trained length of RoPE and BiPE-RoPE with YaRN, trained further or not."""
+    source = TextSource(**options)
     settings = settings_of(RULES[scale], "*", "*")
     trained = settings["train_length"]
-    every = columns(ends or usual_ends(text), trained)
+    every = columns(source.rule, trained)
     both: dict[str, Model] = {name: every[name] for name in ("rope", "bipe-rope")}
-    first = language_models(RULES[scale], scale, text, both, tokenizer=tokenizer, store=store)
+    first = language_models(RULES[scale], scale, source, both)
 
     def further(cell: Cell[str]) -> Cell[str]:
         name = f"{cell.key}{SUFFIX}"

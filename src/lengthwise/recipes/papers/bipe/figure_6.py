@@ -9,33 +9,17 @@ from ....report import Panel
 from ...base import Recipe, Scale
 from ...common.grid import Model
 from ...common.rules import settings_of
-from ...common.text_grid import (
-    STANDARD_LIBRARY,
-    STORE,
-    Ends,
-    Store,
-    Text,
-    Tokenizer,
-    growth,
-    language_models,
-    usual_ends,
-)
+from ...common.text_grid import SegmentOptions, TextSource, growth, language_models
 from .figure_4 import RULES, columns
 
 FIXED = (8, 16, 32)
 """Tokens of a segment, where segments have a fixed length."""
 
 
-def recipe(
-    scale: Scale,
-    *,
-    text: Text = (STANDARD_LIBRARY,),
-    ends: Ends = None,
-    tokenizer: Tokenizer = None,
-    store: Store = STORE,
-) -> Recipe:
+def recipe(scale: Scale, **options: SegmentOptions) -> Recipe:
     """BiPE-RoPE on text without one of its two levels, and with segments of a fixed length: --set text=…."""
-    rule, trained = ends or usual_ends(text), settings_of(RULES[scale], "*", "*")["train_length"]
+    source = TextSource(**options)
+    rule, trained = source.rule, settings_of(RULES[scale], "*", "*")["train_length"]
     whole = {"bipe-rope": columns(rule, trained)["bipe-rope"]}
     levels = {"inside": {"name": "learned", "rows": trained}, "between": {"name": "rope"}, "ends": rule}
     without = {
@@ -55,6 +39,6 @@ def recipe(
             "BiPE-RoPE as it is, without the places inside segments, without the places of the segments, and with "
             "segments that end after a fixed number of tokens. The paper finds all of these worse than BiPE itself."
         ),
-        grid=language_models(RULES[scale], scale, text, whole | parts, tokenizer=tokenizer, store=store),
+        grid=language_models(RULES[scale], scale, source, whole | parts),
         report=report,
     )

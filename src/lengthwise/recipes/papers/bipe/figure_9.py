@@ -9,21 +9,16 @@ from ....report import Panel
 from ...base import Recipe, Scale
 from ...common.grid import Model
 from ...common.rules import settings_of
-from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, growth, language_models
+from ...common.text_grid import TextOptions, TextSource, growth, language_models
 from .figure_4 import RULES, columns
 
 WIDER = 16
 """From how many times the trained length places are drawn in the second column."""
 
 
-def recipe(
-    scale: Scale,
-    *,
-    text: Text = (STANDARD_LIBRARY,),
-    tokenizer: Tokenizer = None,
-    store: Store = STORE,
-) -> Recipe:
+def recipe(scale: Scale, **options: TextOptions) -> Recipe:
     """Randomized RoPE on text, with places from 4 times the trained length and from 16 times: --set text=…."""
+    source = TextSource(**options)
     trained = settings_of(RULES[scale], "*", "*")["train_length"]
     drawn = columns("sentence", trained)["randomized"]
     wider = {**drawn.settings, "position_options": {"of": {"name": "rope"}, "longest": WIDER * trained}}
@@ -39,6 +34,6 @@ def recipe(
             "so that none of them is new in a longer text. The wider they lie, the less of them each training text "
             "sees: the paper finds that 16 times the trained length is worse than 4 times."
         ),
-        grid=language_models(RULES[scale], scale, text, both, tokenizer=tokenizer, store=store),
+        grid=language_models(RULES[scale], scale, source, both),
         report=report,
     )

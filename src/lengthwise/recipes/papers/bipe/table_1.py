@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from ....errors import Error
 from ....evaluate.written_answers import write_submission
@@ -17,7 +17,7 @@ from ....text.scrolls import HUB, TASKS
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...common.rules import Rule, Rules, described, differences_from_paper, rules_of, settings_of, table_of
-from ...common.text_grid import STANDARD_LIBRARY, STORE, Ends, Store, Tokenizer
+from ...common.text_grid import STANDARD_LIBRARY, CutOptions
 from .figure_4 import RANDOMIZED
 from .figure_4 import RULES as RULES_4
 from .figure_4 import recipe as recipe_4
@@ -53,9 +53,7 @@ def recipe(
     text: Annotated[
         Sequence[str], "Without checkpoints: what models are trained on first; stdlib, a path, or hf:NAME."
     ] = (STANDARD_LIBRARY,),
-    ends: Ends = None,
-    tokenizer: Tokenizer = None,
-    store: Store = STORE,
+    **source: CutOptions,
 ) -> Recipe:
     """SCROLLS: what models answer after training on its tasks: --set data=FOLDER --set checkpoint=rope=PATH.
 
@@ -66,7 +64,7 @@ def recipe(
     own = {name: value for name, value in overrides.items() if value is not None}
     rules: Rules = {**RULES, scale: [*RULES[scale], *([Rule("*", "*", own)] if own else [])]}
     settings = settings_of(rules[scale], "*", "*")
-    first = None if checkpoints else language_models_first(scale, text, ends, tokenizer, store, settings["window"])
+    first = None if checkpoints else language_models_first(scale, settings["window"], text=text, **source)
     models = list(checkpoints) if first is None else [cell.key for cell in first.cells]
 
     @cache
@@ -121,13 +119,9 @@ def by_name(checkpoints: Sequence[str]) -> dict[str, str]:
     return paths
 
 
-def language_models_first(
-    scale: Scale, text: Sequence[str], ends: str | None, tokenizer: str | None, store: str, window: int
-) -> Grid[str]:
+def language_models_first(scale: Scale, window: int, **source: Any) -> Grid[str]:
     """The language models of Figures 4 and 5 that the table has; randomized places where they reach so far."""
-    figure_5 = recipe_5(scale, text=text, ends=ends, tokenizer=tokenizer, store=store).grid.cells
-    figure_4 = recipe_4(scale, text=text, ends=ends, tokenizer=tokenizer, store=store).grid.cells
-    cells = {cell.key: cell for cell in (*figure_4, *figure_5)}
+    cells = {cell.key: cell for figure in (recipe_4, recipe_5) for cell in figure(scale, **source).grid.cells}
     reach = RANDOMIZED * settings_of(RULES_4[scale], "*", "*")["train_length"]
     return Grid([cells[name] for name in PUBLISHED if name != "randomized" or window <= reach])
 

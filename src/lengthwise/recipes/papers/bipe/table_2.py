@@ -17,7 +17,7 @@ from ....report import Panel, Table
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...common.rules import described, differences_from_paper, table_of
-from ...common.text_grid import STANDARD_LIBRARY, STORE, Ends, Store, Text, Tokenizer
+from ...common.text_grid import SegmentOptions
 from .figure_4 import RULES
 from .figure_4 import recipe as recipe_4
 from .figure_5 import recipe as recipe_5
@@ -39,10 +39,7 @@ def recipe(
     tasks: Annotated[str | None, "A folder of lm-eval's YAML, for tasks of your own."] = None,
     limit: Annotated[int | None, at_least(1), "Questions of each task at most; None: as the scale says."] = None,
     max_length: Annotated[int, at_least(2), "Tokens of a prompt with its answer at most."] = 1024,
-    text: Text = (STANDARD_LIBRARY,),
-    ends: Ends = None,
-    tokenizer: Tokenizer = None,
-    store: Store = STORE,
+    **source: SegmentOptions,
 ) -> Recipe:
     """RACE, WinoGrande, TruthfulQA, PIQA, HellaSwag and MMLU by lm-eval: --set checkpoint=rope=PATH.
 
@@ -51,9 +48,8 @@ def recipe(
     checkpoints = by_name(checkpoint)
     names = list(benchmark) or list(BENCHMARKS)
     most = LIMITS[scale] if limit is None else limit
-    options = {"text": text, "ends": ends, "tokenizer": tokenizer, "store": store}
     figures = () if checkpoints else (recipe_4, recipe_5)
-    first = {cell.key: cell for figure in figures for cell in figure(scale, **options).grid.cells}
+    first = {cell.key: cell for figure in figures for cell in figure(scale, **source).grid.cells}
 
     @cache
     def check() -> None:

@@ -12,21 +12,16 @@ from ....models import TokenClassifier
 from ....report import Panel, Table
 from ....report import receptive_field as draw_receptive_field
 from ...base import Recipe, Scale
-from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, language_models
+from ...common.text_grid import TextOptions, TextSource, language_models
 from .table_3 import RULES, SIZES, columns
 
 CHUNKS: dict[Scale, tuple[int, int]] = {"smoke": (16, 2), "laptop": (512, 16), "paper": (2048, 64)}
 """How many tokens a chunk of text has, and how many chunks there are."""
 
 
-def recipe(
-    scale: Scale,
-    *,
-    text: Text = (STANDARD_LIBRARY,),
-    tokenizer: Tokenizer = None,
-    store: Store = STORE,
-) -> Recipe:
+def recipe(scale: Scale, **options: TextOptions) -> Recipe:
     """The receptive field on natural text, of the models of Table 3 that are level beyond the trained length."""
+    source = TextSource(**options)
     length, count = CHUNKS[scale]
     (C, K) = SIZES[scale][-2]
     chosen = {name: model for name, model in columns(scale).items() if name in (f"{C}/{K}", "kerple", "alibi")}
@@ -46,7 +41,7 @@ def recipe(
             "finds a steep local window, like that of encodings made to be level beyond the trained length. The models "
             "are those of Table 3, whose runs are found again."
         ),
-        grid=language_models(RULES[scale], scale, text, chosen, way="last-token", tokenizer=tokenizer, store=store),
+        grid=language_models(RULES[scale], scale, source, chosen, way="last-token"),
         report=report,
     )
 

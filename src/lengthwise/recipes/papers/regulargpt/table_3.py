@@ -13,7 +13,7 @@ from ....report import Panel, Table, record_table
 from ...base import Recipe, Scale
 from ...common.grid import Model
 from ...common.rules import described, differences_from_paper, rules_of, settings_of, table_of
-from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, growth, language_models
+from ...common.text_grid import TextOptions, TextSource, growth, language_models
 
 LENGTHS = (512, 1024, 2048, 4096, 8192)
 PUBLISHED: dict[str, list[float]] = table_of(__name__)["published"]
@@ -37,14 +37,9 @@ def columns(scale: Scale) -> dict[str, Model]:
     return others | regular
 
 
-def recipe(
-    scale: Scale,
-    *,
-    text: Text = (STANDARD_LIBRARY,),
-    tokenizer: Tokenizer = None,
-    store: Store = STORE,
-) -> Recipe:
+def recipe(scale: Scale, **options: TextOptions) -> Recipe:
     """Perplexity of the last token against length: RegularGPT C/K, KERPLE, T5 and ALiBi: --set text=…."""
+    source = TextSource(**options)
     settings, every = settings_of(RULES[scale], "*", "*"), columns(scale)
 
     def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
@@ -60,7 +55,7 @@ def recipe(
     return Recipe(
         title="RegularGPT, Table 3: natural text beyond the trained length",
         description=described(__name__, trained=settings["train_length"], samples=settings["tests.samples"]),
-        grid=language_models(RULES[scale], scale, text, every, way="last-token", tokenizer=tokenizer, store=store),
+        grid=language_models(RULES[scale], scale, source, every, way="last-token"),
         report=report,
     )
 
