@@ -540,7 +540,8 @@ LEARNED = ("parity", "even-pairs", "tomita-5", "tomita-6")
 
 def steady_trees(task: str) -> list[dict[str, Any]]:
     """What was decided of the RegularGPTs on this task."""
-    (line,) = (d for d in panel("proof-steady", "Proved") if (d["model"], d["task"]) == ("RegularGPT", task))
+    of = ("RegularGPT", task, "steady")
+    (line,) = (d for d in panel("proof-steady", "Proved") if (d["model"], d["task"], d["way"]) == of)
     return line["networks"]
 
 

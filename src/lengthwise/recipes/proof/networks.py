@@ -234,7 +234,7 @@ def _snaps(model: nn.Module) -> bool:
 def _snapped(network: ProofNetwork, model: nn.Module, claim: Claim, budget: Budget, beside: Path) -> Word:
     """Of the network whose nodes are replaced by the nearest of the centres that `extract` finds in it."""
     try:
-        extraction = verify.extract(model, claim)
+        extraction = verify.extract(model, claim, seconds=budget.certify)
         if extraction.difference is not None:
             return "refuted" if extraction.difference.said is not None else "unknown"
         snapped = extraction.snap()
