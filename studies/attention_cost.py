@@ -204,15 +204,18 @@ def _table(setting: CostSetting, times: dict[str, dict[str, dict[int, float]]]) 
         ratios = {
             what: of[form][T] / of["every position"][T] for what, of in times.items() if T in of["every position"]
         }
-        rows.append(
-            [form, f"{T:,}", f"{operations(form, T, setting.width) / 1e9:.3g}", f"{share:.3g}"]
-            + [f"{ratios[what]:.3g}" if what in ratios else "–" for what in times]
-        )
+        measured = [
+            cell
+            for what, of in times.items()
+            for cell in (f"{of[form][T]:.3g}", f"{ratios[what]:.3g}" if what in ratios else "–")
+        ]
+        rows.append([form, f"{T:,}", f"{operations(form, T, setting.width) / 1e9:.3g}", f"{share:.3g}", *measured])
         data[form] = {
             "tokens": T,
             "operations": operations(form, T, setting.width),
             "relative_predicted": share,
             "relative_measured": ratios,
+            "seconds": {what: of[form][T] for what, of in times.items()},
             "exponent_predicted": exponent(_counted(setting, form)),
             "exponent_measured": {what: exponent(of[form]) for what, of in times.items()},
         }
@@ -221,7 +224,13 @@ def _table(setting: CostSetting, times: dict[str, dict[str, dict[int, float]]]) 
         "At the longest length of each form. Counted: operations of a forward pass. Where the measured ratio is above "
         "the counted one, the form does less arithmetic a second (a mask is read and written, not multiplied); where "
         "it is below, more.",
-        ["", "tokens", "10⁹ operations", "× counted", *(f"× {what}" for what in times)],
+        [
+            "",
+            "tokens",
+            "10⁹ operations",
+            "× counted",
+            *(cell for what in times for cell in (f"s, {what}", f"× {what}")),
+        ],
         rows,
         data=data,
     )

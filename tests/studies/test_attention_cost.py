@@ -130,6 +130,8 @@ def test_smoke(tmp_path, capsys):
     assert data["tasks"] == []
     assert list(ahead["data"]["series"]) == list(both["data"]["series"]) == list(table["data"]) == list(FORMS)
     assert table["data"]["every position"]["relative_measured"] == {"forward": 1, "forward + backward": 1}
+    drawn = ahead["data"]["series"]["dense masked"]
+    assert table["data"]["dense masked"]["seconds"]["forward"] == dict(zip(drawn["x"], drawn["y"], strict=True))[32]
     (column,) = crossed["data"].values()
     assert {name.split(",")[0] for name in column} == {"counted by the paper", "counted", "measured"}
     assert "K < 3.11 L" in (tmp_path / "index.html").read_text().replace("&lt;", "<")

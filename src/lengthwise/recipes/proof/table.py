@@ -16,7 +16,7 @@ from ... import tasks, verify
 from ...errors import Error
 from ...lab import Experiment, Run
 from ...report import Panel, Table, TableCell
-from ...report.formatting import table_number
+from ...report.formatting import counted, table_number
 from ...verify.algebra import MachineAlgebra
 from ..base import Recipe, Scale
 from ..common.grid import Grid, plan_cell
@@ -78,7 +78,7 @@ def _matrix(by_task: Mapping[str, Mapping[str, list[ProofNetwork]]]) -> Panel:
 
 def _glance(made: Sequence[ProofNetwork]) -> TableCell:
     learned = [network for network in made if network.made == "learned"]
-    at = [f"{network.wrong:,} tokens" for network in learned if network.wrong is not None]
+    at = [counted(network.wrong, "token") for network in learned if network.wrong is not None]
     ways = [n.made if n.raw == "proved" else f"{n.made}, snapped" for n in made if _proved(n)]
     # The first way that leaves the most of what was learned.
     then = [("then", f"✓ {ways[0]}")] if ways and not any(n.raw == "proved" for n in learned) else []
