@@ -9,7 +9,7 @@ import pytest
 from .conftest import script
 
 ROOT = Path(__file__).parents[2]
-FAST = ("refutation", "sweep")
+FAST = ("refutation",)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_a_class_stands_in_a_file_that_the_notebook_writes_and_imports(tutorials
         *FAST,
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("own-task", "own-model", "learned-to-proved", "language-model")
+            for name in ("own-task", "own-model", "learned-to-proved", "language-model", "sweep")
         ),
     ],
 )
