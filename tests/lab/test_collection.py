@@ -135,6 +135,8 @@ class Hub:
     def create_repo(self, repo_id, private, exist_ok):
         if "/" not in repo_id:
             raise ValueError("no such organisation")
+        if repo_id == "me/offline":
+            raise Exception("Name or service not known")
         Hub.sent = {"to": repo_id, "private": private}
 
     def upload_folder(self, repo_id, folder_path, commit_message):
@@ -158,3 +160,5 @@ def test_a_run_is_sent_with_its_card(tmp_path, monkeypatch, capsys):
     on_text = run._replace(experiment=replace(run.experiment, data=lab.TextSpec("a text")))
     with pytest.raises(Error, match="it was trained on text"):
         write_network(on_text, tmp_path / "none", None)
+    assert main(["push", str(run.path), "--to", "me/offline"]) == 2
+    assert "me/offline could not be written: Name or service not known" in capsys.readouterr().err
