@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from .attention import Attention, read_attention
+    from .attention import Attention, Links, find_links, read_attention
     from .clusters import Clusters, find_clusters
-    from .links import Links, find_links
     from .machine_truth import MachineTruth
     from .probing import probe_strings, readable_length
     from .receptive_field import ReceptiveField, measure_receptive_field

@@ -20,7 +20,6 @@ from lengthwise.lab.statistics import perplexities
 from lengthwise.recipes.common import text_grid
 from lengthwise.recipes.common.rules import settings_of
 from lengthwise.recipes.papers.bipe import figure_4
-from lengthwise.recipes.papers.regulargpt import table_3
 
 ALL = (
     ("bipe", "figure-4"),
@@ -172,8 +171,6 @@ def a_run(losses):
 
 def test_what_is_not_finite_is_none_in_every_panel():
     finished = {"standard": [a_run({8: 1.0, 16: None})], "2/1": [a_run({8: 1.0, 16: 1e4})]}
-    (groups,) = table_3._groups(finished, "smoke").data
-    assert groups == {"model": "2/1", "expected": 8, "inside": math.e, "beyond": None}
     ended = {row["model"]: row["perplexities"] for row in chacal_from_scratch.ended(finished).data}
     assert ended == {key: {"8": math.e, "16": None} for key in ("standard", "2/1")}
     assert [row["times"] for row in text_grid.growth(finished).data] == [{"16": None}, {"16": None}]

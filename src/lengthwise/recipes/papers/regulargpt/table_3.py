@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Mapping, Sequence
 
 from ....lab import Run
-from ....lab.experiment import TextSpec
-from ....lab.statistics import perplexities
-from ....report import Panel, Table, record_table
+from ....report import Panel, Table
 from ...base import Recipe, Scale
 from ...common.grid import Model
 from ...common.rules import described, differences_from_paper, rules_of, settings_of, table_of
@@ -44,13 +40,8 @@ def recipe(scale: Scale, **options: TextOptions) -> Recipe:
 
     def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
         same = "What is measured, and the layers that share their weights, are as published."
-        groups = [] if scale == "paper" else [_groups(finished, scale)]
-        return [
-            growth(finished),
-            *groups,
-            _published(finished),
-            *differences_from_paper(RULES, scale, ["*"], list(every), same),
-        ]
+        differing = differences_from_paper(RULES, scale, ["*"], list(every), same)
+        return [growth(finished), _published(finished), *differing]
 
     return Recipe(
         title="RegularGPT, Table 3: natural text beyond the trained length",
@@ -58,53 +49,6 @@ def recipe(scale: Scale, **options: TextOptions) -> Recipe:
         grid=language_models(RULES[scale], scale, source, every, way="last-token"),
         report=report,
     )
-
-
-def reach(chunk: int, trained: int) -> int:
-    """C^g, the longest text for which RegularGPT runs no more groups than in training.
-
-    >>> reach(32, 512), reach(64, 512), reach(128, 512)
-    (1024, 4096, 16384)
-    """
-    longest = chunk
-    while longest < trained:
-        longest *= chunk
-    return longest
-
-
-def _groups(finished: Mapping[str, Sequence[Run]], scale: Scale) -> Panel:
-    """What is expected of each C, and what came of it: the last length up to which perplexity does not jump."""
-    records = []
-    for chunk, thickness in SIZES[scale]:
-        runs = finished.get(f"{chunk}/{thickness}")
-        if not runs:
-            continue
-        spec = runs[0].experiment.data
-        assert isinstance(spec, TextSpec)
-        expected = reach(chunk, spec.block)
-        by_length = {
-            n: statistics.fmean(perplexities(run)[n] for run in runs) for n in runs[0].experiment.tests.lengths
-        }
-        inside = max((p for n, p in by_length.items() if spec.block <= n <= expected), key=_no_number_last)
-        outside = min((p for n, p in by_length.items() if n > expected), key=_no_number_last, default=None)
-        name = f"{chunk}/{thickness}"
-        records.append({"model": name, "expected": expected, "inside": inside, "beyond": outside})
-    columns = {
-        "C/K": lambda row: row["model"],
-        "expected": lambda row: f"{row['expected']:,}",
-        "inside": lambda row: f"{row['inside']:.4g}",
-        "beyond": lambda row: "–" if row["beyond"] is None else f"{row['beyond']:.4g}",
-    }
-    caption = (
-        "Expected: up to so many tokens no group runs that training has not seen. Inside: the greatest perplexity at "
-        "the trained length and up to there; beyond: the least at longer lengths."
-    )
-    return record_table("Where RegularGPT should break", caption, records, columns)
-
-
-def _no_number_last(perplexity: float) -> tuple[bool, float]:
-    """NaN is greater than every number."""
-    return math.isnan(perplexity), perplexity
 
 
 def _published(finished: Mapping[str, Sequence[Run]]) -> Panel:
