@@ -189,7 +189,7 @@ LINES = {
     "theory": 1_018,
     "verify": 9_768,
     "report": 4_020,
-    "recipes": 4_586,
+    "recipes": 4_575,
     "cli": 3_271,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

@@ -9,8 +9,8 @@ import pytest
 
 from lengthwise import lab, recipes
 from lengthwise.recipes.common.curves import curve, ended, first_at
+from lengthwise.recipes.papers.chacal import AttentionColumn
 from lengthwise.recipes.papers.chacal.chains import plan_chains
-from lengthwise.recipes.papers.chacal.published import AttentionColumn
 
 
 @pytest.mark.parametrize(

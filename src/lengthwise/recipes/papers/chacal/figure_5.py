@@ -11,8 +11,7 @@ from ....report.formatting import table_number
 from ...base import Recipe, Scale
 from ...common.curves import curves, ended, first_at
 from ...common.grid import Cell, Grid
-from .chains import PAPER_BLOCKS, SIZE, plan_chains
-from .published import AttentionColumn
+from .chains import PAPER_BLOCKS, SIZE, AttentionColumn, plan_chains
 
 GAMMAS: dict[Scale, list[float]] = {
     "smoke": [0.0, 0.9],

@@ -14,8 +14,7 @@ from ....tasks.boxes import layers_needed
 from ...base import Recipe, Scale
 from ...common.curves import beside_published, curves, ended
 from ...common.grid import Cell, Grid
-from .chains import PAPER_BLOCKS, SIZE, plan_chains
-from .published import TOY, AttentionColumn
+from .chains import PAPER_BLOCKS, SIZE, TOY, AttentionColumn, plan_chains
 
 LADDER: dict[Scale, int] = {"smoke": 3, "laptop": 8, "paper": PAPER_BLOCKS}
 """Blocks of the texts on which all models are compared."""

@@ -19,12 +19,14 @@ from ....tasks.boxes import Boxes, dependencies, layers_needed
 from ...base import Recipe, Scale
 from ...common.curves import beside_published, curves, ended
 from ...common.grid import Cell, Grid
-from ...common.rules import rules_of, settings_of
-from .published import BOXES, AttentionColumn
+from ...common.rules import rules_of, settings_of, table_of
+from .chains import AttentionColumn, figures_of
 
 Form = Literal["default", "advanced"]
 
 RULES = rules_of(__name__)
+PUBLISHED = {form: figures_of(rows) for form, rows in table_of(__name__)["published"].items()}
+"""By the form of the stories."""
 SIZES = ("boxes", "objects", "operations")
 
 
@@ -102,7 +104,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
                 "time": numbers["seconds_a_step"] / ended(base)["seconds_a_step"] if base else None,
                 **numbers,
                 "by_operations": {str(n): summary(runs, [n]).mean for n in runs[0].experiment.tests.lengths},
-                "published": BOXES[form][attention],
+                "published": PUBLISHED[form][attention],
             }
         )
     columns = {
@@ -123,7 +125,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
 
 def _beside(finished: Mapping[Key, list[Run]], form: str) -> str:
     """What was measured and published of this form; their test has stories of other lengths (see the caption)."""
-    mine = {a.label: (runs, BOXES[form][a].accuracy) for (other, a), runs in finished.items() if other == form}
+    mine = {a.label: (runs, PUBLISHED[form][a].accuracy) for (other, a), runs in finished.items() if other == form}
     return beside_published(f"Exact match of the {form} form", mine, ", by another test")
 
 
