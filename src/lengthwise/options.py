@@ -265,16 +265,28 @@ def check_fields(part: Any, label: Callable[[str], str]) -> None:
         object.__setattr__(part, name, option.read(getattr(part, name), label(name)))
 
 
-def word_of(setting: str, example: str) -> tuple[str, Word]:
+def word_of(setting: str, example: str = "model.width=64") -> tuple[str, Word]:
     """A `NAME=VALUE` of the command line, in two.
 
-    >>> word_of("model.width=64", "model.width=64")
+    >>> word_of("model.width=64")
     ('model.width', '64')
     """
     name, equals, text = setting.partition("=")
     if not (name.strip() and equals):
         raise Error(f"A setting is NAME=VALUE, got {setting!r}. For example --set {example}.")
     return name.strip(), Word(text.strip())
+
+
+def apart(text: str, example: str = "model.width=64") -> tuple[str, dict[str, Word]]:
+    """A name, which may be a path with spaces, and the options behind it.
+
+    >>> apart("transformer position=alibi layers=2")
+    ('transformer', {'position': 'alibi', 'layers': '2'})
+    """
+    words = text.split()
+    first = next((i for i, word in enumerate(words) if i and "=" in word), len(words))
+    name = " ".join(words[:first]) if first < len(words) else text.strip()
+    return name, dict(word_of(word, example) for word in words[first:])
 
 
 def value_of(text: str) -> Any:

@@ -30,8 +30,9 @@ import typer
 
 from ..errors import Error
 from ..files import read_bytes, write_text
-from ..options import Option, Schema, Word, at_least, take, word_of
+from ..options import Option, Schema, Word, apart, take, word_of
 from ..own_code import in_full
+from .typed import read_seeds
 from .verb import Typed, is_typed
 
 TABLES = ("settings", "sweep")
@@ -70,9 +71,7 @@ def read_study(path: Path, keys: Schema) -> dict[str, Any]:
         raise Error(f"{path}: not a readable TOML file: {error}.") from error
     study = take(keys, content, str(path))
     if "seeds" in study:
-        listed = isinstance(study["seeds"], list) and study["seeds"]
-        seeds = Option("seeds", list[int], bounds=at_least(0)) if listed else Option("seeds", int, bounds=at_least(1))
-        study["seeds"] = seeds.read(study["seeds"], f"{path}: seeds")
+        study["seeds"] = read_seeds(study["seeds"], f"{path}: seeds")
     if null := next((name for name, value in study.items() if isinstance(value, str) and "\0" in value), None):
         raise Error(f"{path}: {null} holds a null character, which no name and no path has. Remove it.")
     for table in TABLES:
@@ -142,15 +141,7 @@ def study_of(context: typer.Context) -> dict[str, Any]:
 
 
 def settings_typed(settings: Sequence[str] | None) -> dict[str, Word]:
-    return dict(word_of(each, "model.width=64") for each in settings or ())
-
-
-def model_name(word: str) -> str:
-    """
-    >>> model_name("transformer position=alibi layers=2")
-    'transformer'
-    """
-    return re.split(r"\s+(?=\S*=)", word.strip(), maxsplit=1)[0]
+    return dict(word_of(each) for each in settings or ())
 
 
 def need(verb: str, study: Mapping[str, Any], **remedies: str) -> None:
@@ -163,7 +154,10 @@ def need(verb: str, study: Mapping[str, Any], **remedies: str) -> None:
 def write_study(path: Path, study: Mapping[str, Any]) -> None:
     """Writes the file that `read_study` reads back as this study."""
     tasks = study.get("task") or []
-    names = [*([tasks] if isinstance(tasks, str) else tasks), *map(model_name, study["models"] or ())]
+    names = [
+        *([tasks] if isinstance(tasks, str) else tasks),
+        *(apart(word)[0] for word in study["models"] or ()),
+    ]
     lines = [
         f"{name} = {_toml(value)}"
         for name, value in study.items()

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ..errors import Error
-from ..options import at_least
+from ..options import apart, at_least
 from . import console, registries
-from .study import Config, SaveConfig, model_name, need, study_of, write_study
+from .study import Config, SaveConfig, need, study_of, write_study
 from .typed import Seeds, Settings, read_place
 from .verb import Typed, is_typed, verb
 from .work import Running, carry_out
@@ -84,7 +84,7 @@ def train(context: typer.Context, *, texts: Texts, running: Running) -> None:
     """
     study = study_of(context)
     for word in study["models"] or ():
-        registries.check("models", model_name(word))
+        registries.check("models", apart(word)[0])
     from .. import lab
 
     with console.stdout_kept(running.as_json):

@@ -11,15 +11,16 @@ from ..options import Option, Word, at_least, schema, value_of
 from .verb import Typed
 
 
-def seeds(numbers: Any) -> int | list[int]:
+def read_seeds(numbers: Any, label: str = "--seeds") -> int | list[int]:
     """Returns the number of runs, or the seeds in a list, as typed or as a file has them.
 
-    >>> seeds("3"), seeds("1,5"), seeds("[7]"), seeds([7])
+    >>> read_seeds("3"), read_seeds("1,5"), read_seeds("[7]"), read_seeds([7])
     (3, [1, 5], [7], [7])
     """
     value = Word(numbers) if isinstance(numbers, str) else numbers
-    kind, least = (list[int], 0) if isinstance(value_of(str(numbers)), list) else (int, 1)
-    return Option("--seeds", kind, bounds=at_least(least)).read(value, "--seeds")
+    listed = value_of(str(numbers))
+    kind, least = (list[int], 0) if listed and isinstance(listed, list) else (int, 1)
+    return Option(label, kind, bounds=at_least(least)).read(value, label)
 
 
 def read_place(model: str) -> str:
@@ -41,5 +42,7 @@ Settings = Annotated[
     SET,
 ]
 Seeds = Annotated[
-    Any, "Runs of each model: how many, with seeds 0, 1, …, or which seeds, as in 1,5.", Typed("N|SEEDS", read=seeds)
+    Any,
+    "Runs of each model: how many, with seeds 0, 1, …, or which seeds, as in 1,5.",
+    Typed("N|SEEDS", read=read_seeds),
 ]

@@ -29,7 +29,7 @@ from ..evaluate.answer_scores import check_metric
 from ..evaluate.text import Way, check_lengths
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..models import pretrained
-from ..options import above, at_least, checked, schema, take, word_of
+from ..options import above, apart, at_least, checked, schema, take
 from ..own_code import is_class, of_parts, settings_of
 from ..positions import Multilevel
 from ..text import corpora, scrolls, tokenizers, tokens_of
@@ -480,14 +480,6 @@ def _models(architectures: Any) -> list[tuple[str, dict[str, Any]]]:
     if not named:
         raise Error(f"Name at least one model. Known: {', '.join(models.available())}.")
     return named
-
-
-def apart(word: str) -> tuple[str, dict[str, Any]]:
-    """`transformer position=alibi layers=2` as a name and options; a path may hold spaces itself."""
-    words = word.split()
-    first = next((i for i, each in enumerate(words) if i and "=" in each), len(words))
-    name = " ".join(words[:first]) if first < len(words) else word.strip()
-    return name, dict(word_of(each, "model.width=64") for each in words[first:])
 
 
 def model_specs(asked: list[tuple[str, dict[str, Any]]], fixed: dict[str, Any], tokenizer: Any) -> list[ModelSpec]:

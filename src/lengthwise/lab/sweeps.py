@@ -38,7 +38,7 @@ def parse(settings: Settings) -> dict[str, Any]:
         parsed = {**{key: value for key, value in settings.items() if key not in nested}, **flat}
     else:
         texts = _texts(settings, 'settings must be texts NAME=VALUE, or a mapping {"training.steps": 500}')
-        parsed = dict(word_of(setting, "model.width=64") for setting in texts)
+        parsed = dict(word_of(setting) for setting in texts)
     for key in parsed:
         if isinstance(key, str) and "." not in key:
             raise Error(f"A setting is PART.NAME=VALUE, got {key}={parsed[key]}. {_full_name(key)}")

@@ -20,7 +20,7 @@ from torch import Tensor
 from .. import convert
 from ..errors import Error
 from ..models.pretrained import Checkpoint
-from ..options import word_of
+from ..options import apart
 from ..text import (
     PackedText,
     Tokens,
@@ -141,8 +141,8 @@ def _written(text: str) -> dict[str, Any]:
             return json.loads(text)
     except ValueError as error:
         raise Error(f"A conversion is NAME OPTION=VALUE, or JSON with a name, got {text!r} ({error}).") from error
-    name, *options = text.split() or [""]
-    return {"name": name, **dict(word_of(each, "factor=4") for each in options)}
+    name, options = apart(text, "factor=4")
+    return {"name": name, **options}
 
 
 def halves(held_out: TokenFile) -> tuple[list[int], list[int]]:
