@@ -173,7 +173,7 @@ def test_importing_costs_little_beyond_torch():
 
 
 LINES = {
-    "foundation": 1_699,
+    "foundation": 1_711,
     "ops": 3_375,
     "automata": 1_456,
     "positions": 1_405,
@@ -184,13 +184,13 @@ LINES = {
     "text": 1_650,
     "train": 2_780,
     "evaluate": 1_726,
-    "lab": 5_611,
+    "lab": 5_592,
     "insight": 1_005,
     "theory": 1_018,
     "verify": 9_768,
     "report": 4_020,
     "recipes": 4_575,
-    "cli": 3_271,
+    "cli": 3_268,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -36,9 +36,6 @@ from ..models import pretrained
 from ..train.directory import Directory, SavedState
 from .experiment import AnswersSpec, Experiment, ModelSpec, TaskSpec
 from .statistics import CHECKPOINTS, perplexities, score
-
-if TYPE_CHECKING:
-    import pandas
 
 FORMAT = 1
 """What the fields of result.json mean."""
@@ -208,14 +205,6 @@ def find(paths: Sequence[Path | str] | Path | str) -> Found:
 
 class Runs(list[Run]):
     """A list of runs, which a notebook shows as a table."""
-
-    def to_frame(self) -> pandas.DataFrame:
-        """The runs as `report.frame` has them: a row for each run and test length."""
-        return notebooks.report_room().frame(self)
-
-    def html(self, path: Path | str) -> Path:
-        """Writes the page of these runs and returns its path."""
-        return notebooks.report_room().html(self, path)
 
     def _repr_html_(self) -> str:
         return notebooks.report_room().table(self)._repr_mimebundle_((), ())["text/html"]
