@@ -56,7 +56,7 @@ def run(file: Path) -> list[Cell]:
             tree = ast.increment_lineno(ast.parse(cell["source"]), cell["line"] - 1)
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
             with contextlib.redirect_stdout(io.StringIO()) as said:
-                exec(compile(tree, file, "exec"), vars(main))
+                exec(compile(tree, file, "exec", dont_inherit=True), vars(main))  # as Python compiles the file itself
                 value = eval(compile(ast.Expression(last.value), file, "eval"), vars(main)) if last else None
             html = value._repr_html_() if hasattr(value, "_repr_html_") else ""
             shown = "" if html or value is None else f"{value!r}\n"
