@@ -73,8 +73,8 @@ print(len(calls), len({file for file, _ in calls}), names.index("Trainer.run") i
 @pytest.mark.parametrize(
     ("code", "network", "functions", "files", "before_training"),
     [
-        (BENCH, "", 309, 52, 186),
-        (TRAIN, "", 486, 85, 255),
+        (BENCH, "", 306, 52, 184),
+        (TRAIN, "", 480, 84, 253),
         (CHECK, "parity-rnn", 68, 8, 0),
         (CHECK, "parity-automaton", 80, 8, 0),
         (CHECK, "parity-regular-gpt", 108, 9, 0),

@@ -21,7 +21,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 from .. import models
@@ -33,6 +33,7 @@ from ..train.settings import Training
 
 SCHEMA = 1
 """What the defaults of this file are; stands in every record."""
+hints_of = cache(get_type_hints)
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,7 @@ def _changed(part: Any, local: bool) -> dict[str, Any]:
 
 def _read(kind: Any, content: Mapping[str, Any]) -> Any:
     """A dataclass from JSON: lists become tuples where the field says so, objects become parts."""
-    hints = get_type_hints(kind)
+    hints = hints_of(kind)
     if unknown := content.keys() - {each.name for each in dataclasses.fields(kind)}:
         raise KeyError(", ".join(sorted(unknown)))
     values = {}
