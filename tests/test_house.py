@@ -184,13 +184,13 @@ LINES = {
     "text": 1_650,
     "train": 2_780,
     "evaluate": 1_726,
-    "lab": 5_592,
+    "lab": 5_593,
     "insight": 1_005,
     "theory": 1_018,
     "verify": 9_768,
     "report": 4_020,
     "recipes": 4_575,
-    "cli": 3_268,
+    "cli": 3_252,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

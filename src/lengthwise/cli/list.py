@@ -231,17 +231,8 @@ def show(entry: Entry) -> None:
             _say(option["line"], "    ", indent="    ")
     if not entry.options:
         out.print("It takes no options.")
-    fits = not out.is_terminal or len(f"Example: {entry.example}") <= out.width
-    example = f" {entry.example}" if fits else _broken(entry)
-    out.print(Text.assemble("\nExample:", (example, "bold"), "\n"), soft_wrap=True)
-
-
-def _broken(entry: Entry) -> str:
-    """The example on lines of its own, broken only where it still works when pasted."""
-    if entry.room in PYTHON:
-        # Python takes no indented first line.
-        return "\n" + entry.example.replace("; ", "\n", 1).replace(", ", ",\n    ")
-    return "\n    " + entry.example.replace(" --set ", " \\\n        --set ")
+    # Whole, for a terminal goes on in the next line by itself, and what is copied from it works.
+    out.print(Text.assemble("\nExample: ", (entry.example, "bold"), "\n"), soft_wrap=True)
 
 
 def _say(text: str, hang: str = "  ", *, indent: str = "", style: str = "", styled: int = 0) -> None:

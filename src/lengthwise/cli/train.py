@@ -14,13 +14,15 @@ from . import console, registries
 from .study import Config, SaveConfig, need, study_of, write_study
 from .typed import Seeds, Settings, read_place
 from .verb import Typed, is_typed, verb
-from .work import Running, carry_out
+from .work import Running, carry_out, watched
 
 HowMeasured = Annotated[
     Literal["windows", "last-token"],
     "What perplexity is of: windows that follow one another, or last tokens of random chunks.",
 ]
 
+SMALL = 5_000_000
+"""Characters of a corpus of whose tokenizing nothing is said."""
 FROM_SCRATCH = {"models": "--model", "seeds": "--seeds", "tokenizer": "--tokenizer", "vocabulary": "--vocabulary"}
 
 
@@ -86,6 +88,7 @@ def train(context: typer.Context, *, texts: Texts, running: Running) -> None:
     for word in study["models"] or ():
         registries.check("models", apart(word)[0])
     from .. import lab
+    from ..verify.falsification.hunt import Stage
 
     with console.stdout_kept(running.as_json):
         if study["origin"] is None:
@@ -107,13 +110,19 @@ def train(context: typer.Context, *, texts: Texts, running: Running) -> None:
             if study["conversions"]:
                 raise Error("--convert is for --from MODEL. A model from scratch takes its options behind its name.")
             asked = {name: study[name] for name in ("seeds", "tokenizer", "vocabulary", *how)}
-            experiments = lab.plan_language_models(
-                study["corpus"],
-                study["models"],
-                **{**asked, "train_length": study["train_length"] or 128},
-                store=running.out / "text",
-                tokenizing=Tokenizing(),
-            )
+            with watched("tokenizing") as watch:
+
+                def tell(done: int, of: int) -> None:
+                    if of > SMALL:
+                        watch(Stage(f"{done / of:.0%} of {of:,} characters", done / of))
+
+                experiments = lab.plan_language_models(
+                    study["corpus"],
+                    study["models"],
+                    **{**asked, "train_length": study["train_length"] or 128},
+                    store=running.out / "text",
+                    tokenizing=tell,
+                )
         if texts.save_config:
             write_study(texts.save_config, study)
     carry_out(
@@ -143,18 +152,3 @@ def refuse_within(corpus: list[str], files: dict[str, Path | str | None]) -> Non
                 raise Error(
                     f"{option} is {file}, which would be read as text of {each} from then on. Write it elsewhere."
                 )
-
-
-class Tokenizing:
-    """Says on stderr, at every tenth, how far the tokenizing of a corpus is; of a small corpus nothing."""
-
-    SMALL = 5_000_000
-    """Characters."""
-
-    def __init__(self):
-        self.tenths = 0
-
-    def __call__(self, done: int, characters: int) -> None:
-        if characters > self.SMALL and (tenths := 10 * done // characters) > self.tenths:
-            self.tenths = tenths
-            console.remark(f"tokenizing: {10 * tenths}% of {characters:,} characters")
