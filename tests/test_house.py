@@ -181,7 +181,7 @@ LINES = {
     "models": 3_843,
     "convert": 771,
     "tasks": 4_247,
-    "text": 1_650,
+    "text": 1_594,
     "train": 2_780,
     "evaluate": 1_726,
     "lab": 5_593,

@@ -12,7 +12,9 @@ from transformers import PreTrainedTokenizerFast
 
 from lengthwise import Error
 from lengthwise.positions.multilevel import Bilevel
-from lengthwise.text import corpora, level_ends, python_functions, segment_ends, tokenizers, tokens_of
+from lengthwise.text import corpora, level_ends, segment_ends, tokenizers, tokens_of
+
+from . import python_functions
 
 TEXT = """He left. "She came." (Why?) It is 3 o'clock...
 

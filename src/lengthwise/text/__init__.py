@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from . import corpora, documents, packing, prompts, python_functions, scrolls, segments, tokenizers, tokens
+    from . import corpora, documents, packing, prompts, scrolls, segments, tokenizers, tokens
     from .packing import PackedText, pack_train_and_test
     from .segments import level_ends, segment_ends
     from .tokens import TokenFile, Tokens, tokens_of
@@ -28,7 +28,6 @@ __all__ = [
     "pack_train_and_test",
     "packing",
     "prompts",
-    "python_functions",
     "scrolls",
     "segment_ends",
     "segments",
