@@ -67,6 +67,8 @@ READ_AS |= {"transformer": "attention", "bipe": "attention", "chacal": "attentio
 """What reads a refuted network in JavaScript, by its preset."""
 MODELS = {"rnn": "an RNN", "gru": "a GRU", "lstm": "an LSTM", "transformer": "a Transformer"}
 MODELS |= {"bipe": "a Transformer with BiPE", "chacal": "a Transformer with chain attention (ChaCAL)"}
+LIVE = "parity-rnn"
+"""The network that runs on the first page."""
 SCRIPT = "proof.js"
 """All modules as one script, in the folder of what pages share."""
 LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*|results/[^)#]*)(#[^)]*)?\)")
@@ -106,7 +108,8 @@ def lay_out(source: Path) -> None:
         write(source / f"api-{room}.md", "\n".join(public_names(room)))
     parts = {part: pages for part, pages in PARTS.items() if pages}
     menu = [f"\n```{{toctree}}\n:hidden:\n\npart-{part.lower()}\n```\n" for part in parts]
-    write(source / "index.md", (HERE / "index.md").read_text(encoding="utf-8") + "".join(menu))
+    home = (HERE / "index.md").read_text(encoding="utf-8")
+    write(source / "index.md", f"{home}\n## `{LIVE}`, here and now\n\n{in_html(LIVE)}{''.join(menu)}")
     for part, pages in parts.items():
         own = [f"proof-{name}" for name in shown_in_the_browser()]
         own += [f"refuted-{name}" for name in refuted_in_the_browser()]

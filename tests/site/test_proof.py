@@ -160,6 +160,9 @@ def test_the_page_proves_and_a_broken_weight_does_not(site):
         tab = chromium.new_page()
         problems = []
         tab.on("pageerror", lambda e: problems.append(str(e)))
+        tab.goto((site / "index.html").as_uri())
+        tab.click("text=Check the proof >> nth=-1")
+        tab.wait_for_selector("text=PROVED: 32 conditions")
         tab.goto((site / "proof-parity-rnn.html").as_uri())
         tab.fill("#proof input[type=text]", "1" + "0" * 45)
         assert "✓ 1" in tab.inner_text("#proof table")
