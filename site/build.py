@@ -71,7 +71,7 @@ LIVE = "parity-rnn"
 """The network that runs on the first page."""
 SCRIPT = "proof.js"
 """All modules as one script, in the folder of what pages share."""
-LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*|results/[^)#]*)(#[^)]*)?\)")
+LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*|(?:results|docs)/[^)#]*)(#[^)]*)?\)")
 
 
 def lay_out(source: Path) -> None:

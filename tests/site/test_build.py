@@ -47,6 +47,7 @@ def test_up_to_which_length_all_is_right(build):
         ("[p](certify.md#a-part)", "[p](certify.md#a-part)"),
         ("[p](../site/certificate.md)", "[p](certificate.md)"),
         ("[p](../docs/certify.md#a-part)", "[p](certify.md#a-part)"),
+        ("[p](docs/certify.md)", "[p](certify.md)"),
     ],
 )
 def test_links_out_of_the_documents(build, link, becomes, tmp_path):
