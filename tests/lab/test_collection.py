@@ -80,7 +80,7 @@ def test_a_language_model_reads_and_writes_and_claims_no_verdict(name):
     written = alone.generate(tokens[:, :8], max_new_tokens=8, do_sample=False, pad_token_id=0)
     assert tokenizer.decode(written[0]).startswith("First Citizen")
     curve = [loss for _, loss in about["curve"]]
-    assert curve[-1] == min(curve)
+    assert curve[-1] < min(curve) + 0.01  # the last checkpoint, which nothing chose
     assert about["loss"].keys() == {"256", "512", "1024"}
     assert all(at["low"] <= at["times"] <= at["high"] for at in about["loss"].values())
     assert not (network_folder(name) / CERTIFICATE).exists()
