@@ -234,18 +234,16 @@ CLAIMS = [
             for task in ("parity", "even-pairs")
         ),
     ),
-    *(
-        Claim(
-            REGULAR_GPT,
-            f"| {C}, {level}, {tokens:,} | {heads} | {{}} | {{}} |",
-            lambda start=(str(C), str(level), str(tokens), shape): [
-                two_digits(row("sliding_dilated", 0, *start)[i]) for i in (6, 5)
-            ],
-        )
-        for C, level, tokens, heads, shape in (
-            (2, 6, 2048, "8 of 64", "4x8x64"),
-            (128, 1, 2048, "8 of 64", "2x8x64"),
-        )
+    Claim(
+        REGULAR_GPT,
+        "At 2,048 tokens and 8 heads of 64 its attention with C = 2 at level 6 is {} times as fast as dense attention "
+        "under a fixed mask (fused), and {} times as under a learned one (unfused). With C = 128 at level 1 it is {} "
+        "and {} times as fast.",
+        lambda: [
+            two_digits(row("sliding_dilated", 0, *start)[i])
+            for start in (("2", "6", "2048", "4x8x64"), ("128", "1", "2048", "2x8x64"))
+            for i in (6, 5)
+        ],
     ),
     Claim(
         REGULAR_GPT,
@@ -254,15 +252,6 @@ CLAIMS = [
             sum(line[2] == "100.0" for line in bench("regular_gpt")[3]),
             len(bench("regular_gpt")[3]) - 1,
             row("regular_gpt", 3, "median")[1],
-        ),
-    ),
-    Claim(
-        REGULAR_GPT,
-        "One answer about 1,000,000 bits takes {} µs a token and {} GiB; 100,000 bits take {} µs a token.",
-        lambda: (
-            f"{float(row('regular_gpt', 1, '1,000,000', 'once')[3]):.2f}",
-            row("regular_gpt", 1, "1,000,000", "once")[4],
-            f"{float(row('regular_gpt', 1, '100,000', 'once')[3]):.2f}",
         ),
     ),
     Claim(
@@ -367,15 +356,10 @@ CLAIMS = [
     *(
         Claim(
             BIPE,
-            f"| {name} | {{:{digits}}} | {{:.2f}} | {{:.2f}} | {{:.1f}} | {{:.1f}} |",
+            f"| {name} | {{:.2f}} | {{:.2f}} | {{:.2f}} | {{:.1f}} | {{:.1f}} |",
             lambda model=model: in_english(model),
         )
-        for name, model, digits in (
-            ("sinusoidal", "sinusoidal", ".1f"),
-            ("RoPE", "rope", ".2f"),
-            ("BiPE-RoPE", "bipe-rope", ".2f"),
-            ("BiPE-ALiBi", "bipe-alibi", ".2f"),
-        )
+        for name, model in (("RoPE", "rope"), ("BiPE-RoPE", "bipe-rope"), ("BiPE-ALiBi", "bipe-alibi"))
     ),
     Claim(
         BIPE,
@@ -535,9 +519,8 @@ CLAIMS = [
     ),
     Claim(
         CHACAL,
-        "two chain layers are right on {}%, three standard ones on {}%; one run each",
-        lambda: [percent(boxes(name)["mean"]) for name in ("ChaCAL 2", "Standard 3")],
-        lambda: {line["seeds"] for line in panel("chacal-table-2", "Measured")} == {1},
+        "**Boxes**: what was measured, one run each on small stories",
+        holds=lambda: {line["seeds"] for line in panel("chacal-table-2", "Measured")} == {1},
     ),
     Claim(
         CHACAL,
@@ -661,11 +644,6 @@ def verdicts_in_the_zoo() -> list[str]:
 
 def toy(model: str, tokens: int = 64) -> dict[str, Any]:
     (found,) = (m for m in panel("chacal-table-1", "Measured") if (m["model"], m["tokens"]) == (model, tokens))
-    return found
-
-
-def boxes(model: str) -> dict[str, Any]:
-    (found,) = (m for m in panel("chacal-table-2", "Measured") if (m["form"], m["model"]) == ("advanced", model))
     return found
 
 
