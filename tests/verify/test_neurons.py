@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import time
 
 import pytest
 import torch
@@ -98,4 +99,6 @@ def test_the_sets_of_a_network_that_learned_nothing_are_hardly_its_own(made):
 def test_no_time_is_no_proof():
     found = neurons.teach_neurons(untrained(), CYCLE, 0.0)
     assert isinstance(found.proof, verify.Unknown)
+    began = time.process_time()
     assert isinstance(prove_tree_boxes(untrained(), CYCLE, 1), verify.Unknown)
+    assert time.process_time() - began < 15

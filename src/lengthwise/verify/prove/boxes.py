@@ -216,12 +216,12 @@ def explored(
     product = np.full((N + 1,) * C, -1)
     above = ~((known.taps > PAD) & (known.taps <= S)).any(1)
     product[tuple(np.maximum(known.taps[above] - S, 0).T)] = known.results[above]
-    met, returns = _Met(node, near, placed=period > 0), levels - max(period, 1)
+    met, returns = _Met(node, near, ends, placed=period > 0), levels - max(period, 1)
     leaves = known.taps[~above]
     met.add(node.leaves(S, torch.float64), leaves, leaves, known.results[~above], 0, leaves[:, 0] == PAD)
     read, level = np.zeros(levels, dtype=int), 0
     while (begin := read[level]) < (end := len(own := met.of_level(level))):
-        if sum(end**size for size in range(1, C + 1)) > CONDITIONS.most or time.monotonic() > ends:
+        if met.too_many(end) or time.monotonic() > ends:
             return Unknown(f"the model comes to more than {end:,} nodes of a level that are {near} apart")
         new = np.indices((end + 1,) * C).reshape(C, -1).T
         # pads stand first alone, one of the taps is new, and only the first may lack symbols
@@ -234,20 +234,28 @@ def explored(
         new, lacks, owner = new[owner >= 0], lacks[owner >= 0], owner[owner >= 0]
         read[level], level = end, level + 1 if level + 1 < levels else returns
         met.add(met.points, new, np.where(new > 0, new + S, PAD), owner, level, lacks)
+    if not met.whole:
+        return Unknown("there was no time to find boxes")
     return TreeBoxes(node, claim, algebra, met.sets(returns)), met.points
 
 
 class _Met:
     """Nodes that were met, as sets of those that are near."""
 
-    def __init__(self, node: Node, near: float, placed: bool):
-        self.node, self.near, self.placed = node, near, placed
+    def __init__(self, node: Node, near: float, ends: float, placed: bool):
+        self.node, self.near, self.ends, self.placed = node, near, ends, placed
         self.elements, self.places = np.zeros(0, dtype=int), np.zeros((0, 2), dtype=int)
         self.points = torch.zeros(0, node.width, dtype=torch.float64)
         self._taps, self._results = list[np.ndarray](), list[np.ndarray]()
+        self.whole = True
+        """Whether every node that was added is in a set: not where there was no time, or were too many."""
 
     def of_level(self, level: int) -> np.ndarray:
         return np.flatnonzero(self.places[:, 0] == level)
+
+    def too_many(self, sets: int) -> bool:
+        """True where nodes made of so many sets are more than are looked at."""
+        return sum(sets**size for size in range(1, self.node.chunk + 1)) > CONDITIONS.most
 
     def add(
         self,
@@ -270,18 +278,21 @@ class _Met:
         index, lacks = np.full(len(owner), -1), lacks & self.placed
         for kind in sorted(set(zip(owner.tolist(), lacks.tolist(), strict=True))):
             rows = np.flatnonzero((owner == kind[0]) & (lacks == kind[1]))
-            while len(rows):
-                place = (level, int(kind[1]))
-                same = np.flatnonzero((self.elements == kind[0]) & (self.places == place).all(1))
+            place = (level, int(kind[1]))
+            same = np.flatnonzero((self.elements == kind[0]) & (self.places == place).all(1))
+            if len(same):
                 apart = torch.cdist(images[rows], self.points[same], p=torch.inf).numpy()
                 close = (apart <= self.near).any(1)
-                if close.any():
-                    index[rows[close]] = same[apart[close].argmin(1)]
+                index[rows[close]] = same[apart[close].argmin(1)]
                 rows = rows[~close]
-                if len(rows):
-                    self.points = torch.cat([self.points, images[rows[:1]]])
-                    self.elements = np.append(self.elements, kind[0])
-                    self.places = np.concatenate([self.places, [place]])
+            while len(rows) and not (self.too_many(len(self.of_level(level))) or time.monotonic() > self.ends):
+                close = ((images[rows] - images[rows[0]]).abs().amax(1) <= self.near).numpy()
+                index[rows[close]] = len(self.points)
+                self.points = torch.cat([self.points, images[rows[:1]]])
+                self.elements = np.append(self.elements, kind[0])
+                self.places = np.concatenate([self.places, [place]])
+                rows = rows[~close]
+            self.whole &= not len(rows)
         self._taps.append(taps)
         self._results.append(index)
 
