@@ -1,7 +1,5 @@
 """The auto classes of transformers know the model types after `import lengthwise` alone, in either order of imports."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import sys

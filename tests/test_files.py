@@ -1,7 +1,5 @@
 """Folders are whole or not there, whatever ends the writing."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """A model whose own code goes wrong is named, with the place in its file, in one line."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

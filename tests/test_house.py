@@ -1,7 +1,5 @@
 """House rules that a machine can check: who imports whom, what an import costs, whether documents tell the truth."""
 
-from __future__ import annotations
-
 import ast
 import graphlib
 import importlib

@@ -1,7 +1,5 @@
 """Limits: one message each, raised by the environment; memory is asked for before it is taken."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

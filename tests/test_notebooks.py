@@ -1,7 +1,5 @@
 """What a notebook shows: tables whose words are escaped, and the progress of runs in a kernel alone."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType, SimpleNamespace
 

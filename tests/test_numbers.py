@@ -6,8 +6,6 @@ document is wrong or the file was made anew. `test_no_number_is_left_out` finds 
 sentence. `EXEMPT` has the sentences that need no file, with the reason. docs/log.md is a diary and is not looked at.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -4,8 +4,6 @@
 beside its results.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

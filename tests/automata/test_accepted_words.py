@@ -1,7 +1,5 @@
 """Exact counts and exactly uniform draws, against enumeration."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import product
 

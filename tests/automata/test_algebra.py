@@ -1,7 +1,5 @@
 """Composition, monoids, products, minimal machines and distinguishing words, against enumeration."""
 
-from __future__ import annotations
-
 from itertools import product as words_over
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Nondeterministic machines against a search over all their paths, and those in two levels against those in one."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

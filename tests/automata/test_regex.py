@@ -1,7 +1,5 @@
 """Machines of regular expressions, against Python's own `re` on every short word."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The integer table: runs, acceptance, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

@@ -1,7 +1,5 @@
 """An expression that is written for a machine is read as the same machine."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

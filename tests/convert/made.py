@@ -1,7 +1,5 @@
 """Small models of every family, before and after conversion."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import (

@@ -1,7 +1,5 @@
 """A converted model: the original's weights, chain attention's equation, and all that transformers does with models."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import subprocess

@@ -1,7 +1,5 @@
 """What a conversion and a converted model refuse, with the reason."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import DynamicCache, GPT2Config, GPT2ForSequenceClassification, GPT2LMHeadModel, StaticCache

@@ -1,7 +1,5 @@
 """Conversions as data: what they do to a checkpoint, and what is refused before its weights are read."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

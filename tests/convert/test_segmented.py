@@ -1,7 +1,5 @@
 """Models given places inside segments, or YaRN: as they were at first, held to oracles, saved and loaded."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """Facts in long prompts: what the prompts hold, readers that know all answers or none, and two ways to read a model."""
 
-from __future__ import annotations
-
 import re
 from random import Random
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Greedy decoding: the cache writes what reading everything again writes, and the lab counts what of it is right."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

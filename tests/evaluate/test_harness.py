@@ -1,7 +1,5 @@
 """lm-eval's own command line, on a folder that a model was saved to: by each of three ways to name the model."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """RULER and BABILong from local files: the scores, the tasks that are written, and lm-eval's own command on them."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

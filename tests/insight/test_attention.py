@@ -1,7 +1,5 @@
 """The attention weights, held to the one thing a layer shows of them: its own output."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

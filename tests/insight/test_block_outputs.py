@@ -1,7 +1,5 @@
 """Blocks: found in every kind of model, read at every position, the model left as it was."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

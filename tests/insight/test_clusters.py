@@ -1,7 +1,5 @@
 """Clusters of a whole model: built ones, where all is known, and, slowly, trained ones."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How many groups: on clouds whose number is known, and on those which are one, however they are shaped."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Models are listened to where they are."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The truth about windows of tokens, by reading them one token at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

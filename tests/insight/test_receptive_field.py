@@ -1,7 +1,5 @@
 """Receptive fields with known answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

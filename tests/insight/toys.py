@@ -1,7 +1,5 @@
 """Models from outside, each with one habit that the insight room must cope with."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

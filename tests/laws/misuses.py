@@ -5,8 +5,6 @@ before it is made. Whoever looks for further ways to be wrong may draw from here
 """
 # pyright: reportArgumentType=false
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ refuses every other call with the reason that it gives.
 A kernel that joins an op is tested here without a line more. A new op joins by an entry in `CALLS`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from functools import cache

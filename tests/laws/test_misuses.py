@@ -1,7 +1,5 @@
 """Whatever is asked wrongly is an `Error` of a line or two that has the words a reader needs: see `misuses.py`."""
 
-from __future__ import annotations
-
 import pytest
 
 from lengthwise import Error

@@ -3,8 +3,6 @@
 A new mixer or position joins by one line in `CASES`.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """What only looks at a caller's model changes nothing of it: modes, weights, gradients, hooks, config, random state."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from typing import Any

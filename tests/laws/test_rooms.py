@@ -1,7 +1,5 @@
 """What a room shows: its public names and no others, each of which is there."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

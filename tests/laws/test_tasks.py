@@ -4,8 +4,6 @@ The oracle is a few lines of plain Python; classes are balanced where that is pr
 impossible lengths are refused with advice that helps; parameters at their defaults are frozen.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Mixers and configs of which a test says only what it is about: the other options are these."""
 
-from __future__ import annotations
-
 from math import pi
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How attention takes what a position encoding does to its logits: by the fastest way, and to the same result."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The block-diagonal linear recurrence: its equation, the bounds on its blocks, its state, and what it refuses."""
 
-from __future__ import annotations
-
 from math import inf
 
 import pytest

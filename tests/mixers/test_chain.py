@@ -1,7 +1,5 @@
 """What the chain attention layer promises beyond the law of mixers."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

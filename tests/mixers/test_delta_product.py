@@ -1,7 +1,5 @@
 """Gated DeltaProduct against its equations, one step after another."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Forgetting attention against its formula, ALiBi and BiPE-ALiBi, and what its state keeps of the gates."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

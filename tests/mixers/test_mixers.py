@@ -1,7 +1,5 @@
 """What single mixers promise beyond the law they share."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """PD-SSM against its equations, with the straight-through gradient written out on dense matrices."""
 
-from __future__ import annotations
-
 from math import pi
 
 import pytest

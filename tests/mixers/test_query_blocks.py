@@ -1,7 +1,5 @@
 """Stick-breaking attention, PaTH and CoPE against their definitions, token by token, and what is theirs alone."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

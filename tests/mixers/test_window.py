@@ -1,7 +1,5 @@
 """Softmax attention that reads a window of the last tokens: against its formula; and RNoPE-SWA, which alternates."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

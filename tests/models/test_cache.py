@@ -1,7 +1,5 @@
 """Decoding with a cache gives what the full pass gives, and costs per token what one token costs."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode

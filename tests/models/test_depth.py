@@ -1,7 +1,5 @@
 """Depth by length: integers, the last position's short way, and rows of different lengths in one batch."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Discrete nodes: one of finitely many vectors at every node, the gradients of a softmax, and no trace where unused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Equal tokens are computed once where the switch is on, and nothing but the time shows it; or it is refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

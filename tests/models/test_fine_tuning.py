@@ -1,7 +1,5 @@
 """Training as others do it: LoRA, gradient checkpointing, the Trainer."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 

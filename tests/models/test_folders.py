@@ -1,7 +1,5 @@
 """The folder of a model is data: nothing in it is followed to code, and no size is taken before the weights have it."""
 
-from __future__ import annotations
-
 import json
 import resource
 import signal

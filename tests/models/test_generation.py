@@ -1,7 +1,5 @@
 """What one generated token costs in calls: the functions of the shell that Python runs, and how deep they lie."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What callers of Hugging Face models give a model: read rightly, or refused with the reason."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from transformers import AutoModel

@@ -1,7 +1,5 @@
 """The Hugging Face side: saving, loading, generating, losses, compiling, stacking."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.func import functional_call, grad, vmap

@@ -1,7 +1,5 @@
 """`variant="official"` is the network of RegularGPT's released code, written here once more, one string at a time."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """A saved folder names its classes, for programs that never imported lengthwise, and is the same model all the same."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A preset's signature is the one place of a default: nothing that a preset sets has a second default below it."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import MISSING, fields
 

@@ -1,7 +1,5 @@
 """Models by name: presets, Hugging Face configs, classes of your own; and one clear error for each way to be wrong."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A vocabulary that grows: what the model knew it still says, and the new words are saved, tied and trained."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """A snapped model is its algebra: saved, loaded, padded, decoded or read at every position, and refused beyond it."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """Models whose sequence is divided among ranks, here threads: logits, loss and gradients are those of one process."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 
 import pytest

@@ -1,7 +1,5 @@
 """Ranks that are threads of this process: what processes exchange by messages, threads leave on one table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier

@@ -3,8 +3,6 @@
 That every kernel equals the reference is `tests/laws/test_kernels.py`.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest

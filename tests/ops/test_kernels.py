@@ -1,7 +1,5 @@
 """The registry: which kernel runs a call, the switch for a block of code, and what is refused in which words."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import FrozenInstanceError, fields, is_dataclass
 

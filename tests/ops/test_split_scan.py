@@ -1,7 +1,5 @@
 """Scans over ranks: the composition law, and values and gradients of every rank against one process."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 import pytest

@@ -1,7 +1,5 @@
 """What `Layout` makes of masks, packings and continuations."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

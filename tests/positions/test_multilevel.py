@@ -1,7 +1,5 @@
 """Ids of segments within segments against reading the tokens one by one, and what a level may be."""
 
-from __future__ import annotations
-
 import warnings
 
 import pytest

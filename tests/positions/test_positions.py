@@ -1,7 +1,5 @@
 """Each encoding against its equation, written out slowly; and the registry."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

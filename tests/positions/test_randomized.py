@@ -1,7 +1,5 @@
 """Randomized positions: what is drawn, when it is drawn anew, and that encodings stand at it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Encodings against the code that others run: Hugging Face's Llama, Bloom and T5; and equations written out slowly."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Scale-invariant attention and p-RoPE against their formulas, written down pair by pair."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

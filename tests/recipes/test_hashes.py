@@ -1,7 +1,5 @@
 """No change of the code changes an experiment of a recipe: recorded runs are found by their hashes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

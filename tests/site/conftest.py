@@ -1,7 +1,5 @@
 """The scripts of the site, which belong to no package, as modules."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

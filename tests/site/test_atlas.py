@@ -1,7 +1,5 @@
 """The atlas: its vectors are what the code computes, hold every name of the registries, and can be run without it."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The site: it builds without a warning, its links lead somewhere, and a browser opens it from disk."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The leaderboard: its rows are those of the records, name their experiments, and can be trained again."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """The checker in JavaScript accepts what the one in Python accepts. (What it rejects: verify/test_corpus.py.)"""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """The page of every table and figure is what site/reproduction.py makes of the recipes and the results."""
 
-from __future__ import annotations
-
 import doctest
 import json
 from pathlib import Path

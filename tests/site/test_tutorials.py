@@ -1,7 +1,5 @@
 """The tutorials run, and become pages and notebooks that say what came out."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

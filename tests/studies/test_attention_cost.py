@@ -1,7 +1,5 @@
 """What a pass costs: the counts by hand, the dense form equal to the sparse one, and no time for a wrong answer."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Chunk sizes: the tuples counted one by one, the maps from the records, and what is said about their connection."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The predicted collapse: edges by hand, tested on both sides, and judged only where the task was learned."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """The study of pairs held out of training."""
 
-from __future__ import annotations
-
 import held_out_pairs
 
 from lengthwise import lab, recipes

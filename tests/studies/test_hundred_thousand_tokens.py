@@ -1,7 +1,5 @@
 """Far beyond: the runs are Table 1's, the counts are the lab's, and what is not asked is said."""
 
-from __future__ import annotations
-
 import json
 
 import hundred_thousand_tokens

@@ -1,7 +1,5 @@
 """The ablation and the study of stability: what is shared, and that their panels say what was measured."""
 
-from __future__ import annotations
-
 import json
 
 import automaton_seeds

@@ -1,7 +1,5 @@
 """The study of what a network must have learned to be consolidated."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import proof_learning

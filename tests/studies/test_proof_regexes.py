@@ -1,7 +1,5 @@
 """The study of random machines and absorbing patterns."""
 
-from __future__ import annotations
-
 import proof_regexes
 import pytest
 from proof_regexes import _panel, absorbing, absorbing_patterns, pattern_machine, random_machine

@@ -1,7 +1,5 @@
 """How states and gradients grow: against a loop and its gradients, and where the answer is known."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from linear_rnn_stability import _last_mixer, growth, places

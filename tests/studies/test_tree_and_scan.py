@@ -1,7 +1,5 @@
 """A tree beside a scan: what is trained, and that the table says what was measured."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import tree_and_scan

@@ -1,7 +1,5 @@
 """The rules of the three forms, checked on any prompt and answer: an error names the rule that is broken."""
 
-from __future__ import annotations
-
 from lengthwise.errors import Error
 from lengthwise.tasks.boxes.forms import AT_FIRST, FORMS, Form
 from lengthwise.tasks.boxes.story import Operation, Story, listed, read

@@ -1,7 +1,5 @@
 """Every chain that is drawn is right in each step, as an independent reader says, and Python's own arithmetic."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter

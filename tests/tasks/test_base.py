@@ -1,7 +1,5 @@
 """What every task inherits: strings held out for the test, and rows of unequal length side by side."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

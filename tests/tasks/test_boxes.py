@@ -1,7 +1,5 @@
 """Boxes as a task: sizes, tokens, questions, judgements and the best constant answer."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import product

@@ -1,7 +1,5 @@
 """The dependency graph: the paper's Figure 1 first, then graphs made by hand and paths searched one by one."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

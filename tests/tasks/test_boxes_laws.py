@@ -1,7 +1,5 @@
 """What every story of boxes obeys, over 10,000 of each form, as read from its text alone."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections import Counter

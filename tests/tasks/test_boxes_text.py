@@ -1,7 +1,5 @@
 """The checker accepts what the paper prints, and says what is wrong with anything else."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Exported test strings are those of `test_set`, and the Hugging Face library reads them as they lie."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

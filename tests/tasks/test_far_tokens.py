@@ -1,7 +1,5 @@
 """Tasks whose answers lie far back: readers of the written strings, baselines, refusals, how strings are drawn."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

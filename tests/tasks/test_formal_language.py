@@ -1,7 +1,5 @@
 """What the laws do not say of languages: the nesting rule, odd lengths, settings that exclude each other."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

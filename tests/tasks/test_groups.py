@@ -1,7 +1,5 @@
 """Groups as permutations, and their word problems."""
 
-from __future__ import annotations
-
 from itertools import pairwise, permutations
 from math import factorial
 

@@ -1,7 +1,5 @@
 """What the laws do not say of symbol probabilities: they sum to 1, however roughly they were written."""
 
-from __future__ import annotations
-
 import pytest
 
 from lengthwise import tasks

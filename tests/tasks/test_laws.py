@@ -1,7 +1,5 @@
 """`tasks.check` passes right tasks and names the law that a wrong one breaks."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Modular arithmetic: lengths, precedence, and bracketed expressions each equally likely."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Chains of references: the oracle, the split, and the published scores of knowing a part of every chain."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

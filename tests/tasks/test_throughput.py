@@ -1,7 +1,5 @@
 """Tasks keep the pace `benchmarks/tasks.py` promises."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

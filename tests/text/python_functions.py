@@ -9,8 +9,6 @@ ends: it knows an end only from the line behind it. What tokens can say is `segm
 blank lines. This file gives the truth that such a rule is measured by.
 """
 
-from __future__ import annotations
-
 import ast
 from typing import Any
 

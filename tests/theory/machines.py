@@ -1,7 +1,5 @@
 """Machines, words and regular expressions that are drawn, for every construction of a model."""
 
-from __future__ import annotations
-
 import torch
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Built BiPE Transformers against their Bi-NFAs: every set of states that may be reached, at every token."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Built block-diagonal LRNNs against their machines: every answer, in every precision and order of summation."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

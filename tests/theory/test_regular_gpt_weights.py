@@ -1,7 +1,5 @@
 """Built models against their machines: every answer at every length, and all that an ordinary model can do."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

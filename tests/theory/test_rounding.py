@@ -1,7 +1,5 @@
 """The bounds on rounding: each step tried as hard as it can be, then the whole."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

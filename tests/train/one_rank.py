@@ -3,8 +3,6 @@
 FILE is where the processes find each other. Whatever differs is an AssertionError, and the process ends with 1.
 """
 
-from __future__ import annotations
-
 import sys
 from copy import deepcopy
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """State passing against one long sequence whose gradient is cut at the border, and what is refused of it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional as F

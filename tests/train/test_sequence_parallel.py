@@ -1,7 +1,5 @@
 """One sequence divided among processes: scans, models, losses and gradients are those of one process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the layers of the S4 family promise beyond their systems: Liquid-S4's products, LRU, the diagonal RNN."""
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 from math import pi

@@ -1,7 +1,5 @@
 """Discretised systems against dense matrices, and every kernel against its recurrence."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The preset `chacal`: which layers chain, how large it is, and that it is its baseline in all else."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

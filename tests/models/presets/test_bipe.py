@@ -1,7 +1,5 @@
 """The block of LLaMA against Hugging Face's, and BiPE's network against one written down here, to the last rounding."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

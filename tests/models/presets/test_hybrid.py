@@ -1,7 +1,5 @@
 """Stacks of several mixers against models of one, and what a stack cannot be made of. The laws are in laws/."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

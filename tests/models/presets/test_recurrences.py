@@ -1,7 +1,5 @@
 """The block-diagonal linear RNN as a model: the released network, the table of words, decoding in constant memory."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Block scan: what it refuses, and in which words."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

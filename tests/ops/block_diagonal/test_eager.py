@@ -1,7 +1,5 @@
 """Block scan by torch's operators: how it takes its transitions, and when a row is cut into chunks."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Block scan by numba's compiled loops: threads, layouts, what they sum themselves, and when they are chosen."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

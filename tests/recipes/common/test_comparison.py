@@ -1,7 +1,5 @@
 """Measured beside published: what agrees, what is missing, one seed, several learning rates."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any, NamedTuple

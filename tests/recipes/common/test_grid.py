@@ -1,7 +1,5 @@
 """Grids: runs are joined to cells by their experiment's hash, and a cell is planned when it is asked for."""
 
-from __future__ import annotations
-
 import sys
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The recipes of BiPE at the scale of seconds: that they run, and that their panels say what the runs measured."""
 
-from __future__ import annotations
-
 import pytest
 
 from lengthwise import insight, lab, recipes, tasks

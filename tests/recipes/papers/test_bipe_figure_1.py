@@ -1,7 +1,5 @@
 """Tokens in a segment and segments in a text, counted again one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

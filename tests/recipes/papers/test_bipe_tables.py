@@ -1,7 +1,5 @@
 """BiPE's tables at the scale of seconds: which runs they are, what the panels say, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Widths of one level and two, networks that are right, and symbols that their answers tell apart."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

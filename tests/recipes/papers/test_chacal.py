@@ -1,7 +1,5 @@
 """The recipes of ChaCAL at the scale of seconds: that they run, and that their panels say what the runs measured."""
 
-from __future__ import annotations
-
 import statistics
 
 import chacal_slow_start

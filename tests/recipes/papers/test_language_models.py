@@ -1,7 +1,5 @@
 """Recipes of language models at the scale of seconds: that they run, and that their panels say what was measured."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Table 2: the published setting, what every scale runs, and the smallest scale from end to end."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """RegularGPT's tables: the published numbers, what every scale runs, and the smallest scale from end to end."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Figures 3 and 4: the runs are Table 1's, and a model that is right by construction shows what the paper shows."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The proof tables: words far beyond are what they say, nothing is asked twice, and no way to a network is mixed up."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 
