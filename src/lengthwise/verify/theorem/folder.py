@@ -17,15 +17,15 @@ from ...files import whole_folder, write_text
 from ..checker.check import check
 from ..checker.intervals import Array
 from ..checker.weights import digest, read_model
-from . import automaton, extraction, gru, lstm, regulargpt, rnn
+from . import automaton, extraction, recurrences, regulargpt
 from .coq import listed, ns, scale_of
 from .family import CLAIMED, Family
 
 PACKAGE = Path(__file__).parents[2]
 PLACES = (PACKAGE / "theorem", PACKAGE.parents[1] / "theorem")
 FAMILIES: tuple[Family, ...] = (
-    *(rnn.FAMILY, gru.FAMILY, lstm.FAMILY, automaton.FAMILY),
-    *(regulargpt.FAMILY, regulargpt.WHERE_IT_IS_ASKED),
+    *recurrences.FAMILIES,
+    *(automaton.FAMILY, regulargpt.FAMILY, regulargpt.WHERE_IT_IS_ASKED),
 )
 NEEDS = {
     "Words": (),
