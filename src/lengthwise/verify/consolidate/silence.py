@@ -21,7 +21,6 @@ import copy
 import itertools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,27 +45,6 @@ RATE = 3e-3
 CARRIED = Limit("CARRIED_STATES", 20_000, "states", "Train the model further")
 
 
-@dataclass
-class CarrierCascade:
-    """The chosen entries as a finite machine: all that it reaches beside the reference machine."""
-
-    chosen: list[list[Entry]]
-    """Of each layer."""
-    drivers: list[np.ndarray]
-    """Of each layer (N,1+l): a token, and the states by number of the layers below."""
-    functions: list[np.ndarray]
-    """Of each layer (N,h,b): where each place goes."""
-    used: list[np.ndarray]
-    """(N,h,b) whether a chosen entry ever lies there then."""
-    states: list[np.ndarray]
-    """Of each layer (M,n): where the entries lie."""
-    readings: np.ndarray
-    """(R,1+L) a token, and the states of all layers."""
-    answers: np.ndarray
-    """(R,) or (R,E) what is right there."""
-    reached: int
-
-
 def silenced(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 120.0, seed: int = 0) -> TaughtCopy:
     """Returns a copy whose other entries are silent, taught until all it does has a wide margin."""
     network = network_of(model)
@@ -77,7 +55,7 @@ def silenced(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 120.0,
     chosen = choose(seen, state_alone)
     cascade = begun(seen, chosen, claim, state_alone, until)
     clone = copy.deepcopy(model)
-    teach(clone, cascade, claim, until, seed)
+    teach(clone, cascade, until, seed)
     release(clone, model)
     entries = sum(layer.mixer.initial.numel() for layer in model.depth.layers)  # pyright: ignore
     return TaughtCopy(clone, sum(map(len, chosen)), entries, "entries")
@@ -102,7 +80,7 @@ def begun(
         moved = iter(start)
         from_here = [[(l, i, next(moved)) for l, i, _ in layer] for layer in chosen]
         try:
-            return tabulate(tables, from_here, claim, state_alone)
+            return CarrierCascade(tables, from_here, claim, state_alone)
         except NoCarriers as problem:
             first = first or problem
         if time.monotonic() > until:
@@ -111,14 +89,23 @@ def begun(
     raise first
 
 
-class TablePairs(ReachablePairs):
-    """Those of the chosen entries, moved by the tables; they must say the answer."""
+class CarrierCascade(ReachablePairs):
+    """The chosen entries as a finite machine, moved by the tables: all that it reaches beside the reference machine.
+
+    Raises `NoCarriers` unless it says one right answer wherever it is read.
+    """
 
     def __init__(self, tables: Sequence[MoveTable], chosen: list[list[Entry]], claim: Claim, state_alone: bool):
+        """`chosen`: the entries of each layer. `state_alone`: an answer is read from the last layer's state alone."""
         entries = [(np.array([i for _, i, _ in own]), np.array([j for _, _, j in own])) for own in chosen]
         super().__init__(claim, entries, [table.seen.shape[1:] for table in tables], CARRIED, float("inf"))
-        self.tables, self.state_alone = tables, state_alone
+        self.tables, self.chosen, self.state_alone = tables, chosen, state_alone
         self.readings, self.right = NumberedRows(1 + len(chosen), np.int32), np.zeros(0, np.int64)
+        """(R,1+L) a token, and the states of all layers; and (R,) the machine's state there."""
+        try:
+            self.look()
+        except NotProved:
+            raise NoCarriers(f"the entries that carry the machine reach {CARRIED.surpassed}") from None
 
     def moves(self, k: int, drivers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         below = [state.rows[drivers[:, 1 + l]] for l, state in enumerate(self.states[:k])]
@@ -136,26 +123,7 @@ class TablePairs(ReachablePairs):
             raise NoCarriers("the entries that carry the machine take states with different answers for one")
 
 
-def tabulate(tables: Sequence[MoveTable], chosen: list[list[Entry]], claim: Claim, state_alone: bool) -> CarrierCascade:
-    """The chosen entries as a cascade, explored beside the machine."""
-    reached = TablePairs(tables, chosen, claim, state_alone)
-    try:
-        reached.look()
-    except NotProved:
-        raise NoCarriers(f"the entries that carry the machine reach {CARRIED.surpassed}") from None
-    return CarrierCascade(
-        chosen,
-        [driver.rows.astype(np.int64) for driver in reached.drivers],
-        reached.functions,
-        reached.used,
-        [state.rows for state in reached.states],
-        reached.readings.rows.astype(np.int64),
-        claim.answers[reached.right],
-        len(reached.pairs),
-    )
-
-
-def teach(model: Any, cascade: CarrierCascade, claim: Claim, until: float, seed: int) -> None:
+def teach(model: Any, cascade: CarrierCascade, until: float, seed: int) -> None:
     """Silence the other blocks, and descend on the cascade's steps and answers."""
     model.requires_grad_(True).train(False)
     hooks = [
@@ -166,7 +134,7 @@ def teach(model: Any, cascade: CarrierCascade, claim: Claim, until: float, seed:
 
     def loss(step: int) -> Tensor | None:
         nonlocal calm
-        violation, least_gap, least_margin = _violation(model, cascade, claim, g)
+        violation, least_gap, least_margin = _violation(model, cascade, g)
         calm = calm + 1 if least_gap > GAP / 2 and least_margin > MARGIN / 2 else 0
         return None if calm >= 20 else violation
 
@@ -189,14 +157,15 @@ def _quiet(initial: nn.Parameter, own: Sequence[tuple[int, int]]) -> RemovableHa
     return initial.register_hook(lambda g: g * mask)
 
 
-def _violation(inner: Any, cascade: CarrierCascade, claim: Claim, g: torch.Generator) -> tuple[Tensor, float, float]:
+def _violation(inner: Any, cascade: CarrierCascade, g: torch.Generator) -> tuple[Tensor, float, float]:
     """The loss, and by how much the least decided argmax and answer are ahead."""
     gaps, total = [], inner.head.weight.new_zeros(())
     for l, layer in enumerate(inner.depth.layers):
         if not cascade.chosen[l]:
             continue
-        some = _some(len(cascade.drivers[l]), g)
-        x = _before(inner, cascade, l, cascade.drivers[l][some])
+        drivers = cascade.drivers[l].rows
+        some = _some(len(drivers), g)
+        x = _before(inner, cascade, l, drivers[some])
         h, b = layer.mixer.shape
         M = layer.mixer.transition(layer.mixer_norm(x)).unflatten(-1, (h, b, b))
         to = torch.from_numpy(cascade.functions[l][some].astype(np.int64)).unsqueeze(-2)
@@ -204,11 +173,11 @@ def _violation(inner: Any, cascade: CarrierCascade, claim: Claim, g: torch.Gener
         gaps.append(gap)
         total = total + (GAP - gap).clamp(min=0).mean() + (GAP - gap).clamp(min=0).square().mean()
     some = _some(len(cascade.readings), g)
-    x = _before(inner, cascade, len(inner.depth.layers), cascade.readings[some])
+    x = _before(inner, cascade, len(inner.depth.layers), cascade.readings.rows[some])
     x = inner.norm(x)
     logits = inner.head(x if inner.hidden is None else inner.hidden(x).relu())
-    answers = torch.from_numpy(cascade.answers[some])
-    if claim.several:
+    answers = torch.from_numpy(cascade.claim.answers[cascade.right[some]])
+    if cascade.claim.several:
         ahead = torch.where(answers.bool(), logits, -logits)
     else:
         ahead = _ahead(logits, answers.long().unsqueeze(-1), -1)
@@ -226,7 +195,7 @@ def _before(inner: Any, cascade: CarrierCascade, layer: int, driver: np.ndarray)
         state = initial.new_zeros(len(driver), h * b)
         if cascade.chosen[l]:
             block, place = torch.tensor([entry[1:] for entry in cascade.chosen[l]]).T
-            at = torch.from_numpy(cascade.states[l][driver[:, 1 + l]].astype(np.int64)) + b * block
+            at = torch.from_numpy(cascade.states[l].rows[driver[:, 1 + l]].astype(np.int64)) + b * block
             state = state.scatter_add(1, at, initial[block, place].expand(len(driver), -1))
         y = own.mixer.readout(state)
         x = x + y if own.residual else y
