@@ -12,7 +12,7 @@ from lengthwise.verify import Refuted, Unknown
 from lengthwise.verify.certificate import make, weights
 from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.prove.cascade import NetworkPairs, network_of, prove_cascade
+from lengthwise.verify.prove.cascade import NetworkPairs, cascade_of, prove_cascade
 
 from .proposals import accepted
 
@@ -174,7 +174,7 @@ def test_exploring_agrees_with_running():
     model = models.build(
         "block-lrnn", vocab_size=2, num_outputs=1, width=8, block=4, layers=2, variant="automaton"
     ).eval()
-    network = network_of(model)
+    network = cascade_of(model)
     assert not isinstance(network, str)
     claim = claim_of(Semiautomaton([[0, 0]], accepting=set()))  # its one output is right
     reached = NetworkPairs(model, network, claim, float("inf"))

@@ -157,8 +157,8 @@ def test_the_margin_covers_what_another_order_of_summation_does(parity):
 
 def test_other_methods_take_no_discrete_nodes(parity):
     """They reckon with the vector that a group makes, and not with what its codes make of it."""
-    assert "discrete" in str(node.refusal(parity.model))
-    assert "discrete" in str(node.refusal(parity.model, "snapped to centres"))
+    assert "discrete" in str(node.tree_of(parity.model))
+    assert "discrete" in str(node.tree_of(parity.model, "snapped to centres"))
 
 
 def test_another_machine_is_not_proved(parity):

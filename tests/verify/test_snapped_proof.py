@@ -12,7 +12,7 @@ from lengthwise.automata import Semiautomaton
 from lengthwise.verify import certificate, checker
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.prove.codes import prove_snapped
-from lengthwise.verify.prove.node import refusal
+from lengthwise.verify.prove.node import tree_of
 
 PARITY = tasks.get("parity")
 STUCK = Semiautomaton([[0, 1], [1, 2], [2, 0]], accepting={1})
@@ -42,7 +42,7 @@ def test_it_is_proved(snapped):
 def test_only_snapped_models_are(snapped):
     """And no method for raw ones takes a snapped model for what its node function says."""
     assert "not snapped" in prove_snapped(theory.regular_gpt(PARITY.machine), claim_of(PARITY))
-    assert "snapped to centres" in refusal(snapped)
+    assert "snapped to centres" in tree_of(snapped)
     lstm = theory.block_lrnn(PARITY.machine)
     assert "no RegularGPT" in prove_snapped(lstm, claim_of(PARITY))
 

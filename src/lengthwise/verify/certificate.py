@@ -48,9 +48,9 @@ def accepted(
     share: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Returns the certificate of a proposed proof, with the checker's own margin. Raises `Rejected` if it is none."""
-    tensors = weights(model)
-    report = check(make(model, claim, proof, made, share), tensors)
-    return make(model, claim, {**proof, "margin": report.margin}, made, share)
+    certificate = make(model, claim, proof, made, share)
+    certificate["margin"] = check(certificate, weights(model)).margin
+    return {**certificate, "digest": seal(certificate)}
 
 
 def make(

@@ -137,11 +137,12 @@ def _proved(
     # weights were written down from this machine has one for each of its states.
     smallest = minimal(subject.claim)
     subjects = [subject] if smallest is subject.claim else [subject, subject._replace(claim=smallest)]
-    for method, each in product(family.methods, subjects):
+    last = list(family.methods)[-1:]
+    for (name, method), each in product(family.methods.items(), subjects):
         # One may find at once that it has the proof, so each is asked, however long the others took.
         left = max(ends - time.monotonic(), LEAST_SHARE * seconds)
-        tell(Stage(f"proof by {_name(method)}", min(1.0, 1 - left / seconds)))
-        attempt = _attempt(method, each, left if method is family.methods[-1] else left / 2)
+        tell(Stage(f"proof by {name}", min(1.0, 1 - left / seconds)))
+        attempt = _attempt(name, method, each, left if [name] == last else left / 2)
         if not isinstance(attempt, Unknown):
             return attempt
         shortcomings.append(attempt)
@@ -157,7 +158,7 @@ def _snapped(subject: Subject, save: Path, seconds: float) -> Proved | None:
         copy = extract(subject.inner, subject.claim, seconds=seconds).snap()
     except Error:  # its nodes do not fall into few clusters
         return None
-    verdict = _attempt(prove_snapped, subject._replace(model=copy), seconds)
+    verdict = _attempt("snapped", prove_snapped, subject._replace(model=copy), seconds)
     if not (isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32"):
         return None
     there = read_json(save / FILE)
@@ -215,7 +216,7 @@ def _keep_taught(
     save_made(model, folder, made, again)
 
 
-def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict:
+def _attempt(name: str, method: Method, subject: Subject, seconds: float) -> Verdict:
     """Returns what one method proves, once the checker has accepted its certificate; or a wrong word that it met."""
     assert subject.inner is not None
     try:
@@ -226,16 +227,10 @@ def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict:
     if isinstance(proof, Refuted):
         with Reader(subject.model, subject.claim) as reader:
             alone = reader.alone(np.array(proof.word))
-        return alone or Unknown(f"{_name(method)}: it met a word that it calls wrong, and read alone it is right")
+        return alone or Unknown(f"{name}: it met a word that it calls wrong, and read alone it is right")
     if isinstance(proof, (str, Unknown)):
         why, short = (proof, None) if isinstance(proof, str) else (proof.why, proof.by_how_much)
-        return Unknown(f"{_name(method)}: {why}", short)
-    return accepted(subject, proof)
-
-
-def accepted(subject: Subject, proof: dict[str, Any]) -> Proved | Unknown:
-    """The certificate of a proof, if the checker accepts it for the weights of this very model."""
-    assert subject.inner is not None
+        return Unknown(f"{name}: {why}", short)
     share = subject.kept and subject.kept.to_json()
     try:
         return Proved(certificates.accepted(subject.inner, subject.claim, proof, subject.made, share))
@@ -268,8 +263,3 @@ def decidable(subject: Subject) -> ProofFamily | str:
         "the model is neither a tree (regular-gpt with one layer a group) nor a recurrence (block-lrnn, rnn, gru, "
         f"lstm), so nothing bounds what it keeps at every length. Train one of these; of this one {instead}"
     )
-
-
-def _name(method: Method) -> str:
-    """`prove_boxes` is "boxes"."""
-    return getattr(method, "__name__", str(method)).removeprefix("prove_").replace("_", " ")

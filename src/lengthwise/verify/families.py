@@ -9,10 +9,15 @@ from typing import NamedTuple
 from torch import nn
 
 from ..models import LengthwiseForCausalLM
+from .checker.network import Network
 from .claim import Claim
 from .consolidate import closure, compiling, neurons, signs, silence
 from .consolidate.teaching import CannotBeTaught, TaughtCopy
-from .prove import boxes, cascade, codes, node, recurrence
+from .prove.boxes import prove_tree_boxes
+from .prove.cascade import cascade_of, prove_cascade
+from .prove.codes import prove_codes, prove_snapped
+from .prove.node import tree_of
+from .prove.recurrence import prove_recurrence, recurrence_of
 from .verdict import Proof, Refuted, Unknown
 
 Method = Callable[[LengthwiseForCausalLM, Claim, float], Proof | Refuted | Unknown | str]
@@ -23,10 +28,10 @@ It is no authority: unless the checker accepts what it finds, nothing is proved.
 
 
 class ProofFamily(NamedTuple):
-    refusal: Callable[[nn.Module], str | None]
-    """Why a model is none of this kind, or None if it is one."""
-    methods: tuple[Method, ...]
-    """Tried in turn until one proves the claim."""
+    network: Callable[[nn.Module], Network | str]
+    """The model as the checker reads it, or why it is none of this kind."""
+    methods: dict[str, Method]
+    """By name, tried in turn until one proves the claim."""
     teach: Callable[[LengthwiseForCausalLM, Claim, float], TaughtCopy] | None
     """From a model that has learned its machine, its claim and seconds to a consolidated copy, or an Error."""
 
@@ -38,27 +43,17 @@ def teach_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> T
     return TaughtCopy(made.model, made.own, made.elements, "codes")
 
 
-def in_both(prove: Callable[..., Proof | Refuted | Unknown | str]) -> tuple[Method, Method]:
+def in_both(name: str, prove: Callable[..., Proof | Refuted | Unknown | str]) -> dict[str, Method]:
     """Returns the method for evaluation in float32, and for that in float64 alone."""
-
-    def in_float64(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Proof | Refuted | Unknown | str:
-        return prove(model, claim, seconds, "float64")
-
-    in_float64.__name__ = f"{prove.__name__}_in_float64"
-    return prove, in_float64
-
-
-def no_cascade(model: nn.Module) -> str | None:
-    network = cascade.network_of(model)
-    return network if isinstance(network, str) else None
+    return {name: prove, f"{name} in float64": partial(prove, arithmetic="float64")}
 
 
 FAMILIES = (
-    ProofFamily(partial(node.refusal, nodes="discrete"), (codes.prove_codes,), teach_codes),
-    ProofFamily(node.refusal, in_both(boxes.prove_tree_boxes), neurons.teach_neurons),
-    ProofFamily(partial(node.refusal, nodes="snapped to centres"), in_both(codes.prove_snapped), None),
-    ProofFamily(recurrence.refusal, in_both(recurrence.prove_recurrence), signs.teach_signs),
-    ProofFamily(no_cascade, (cascade.prove_cascade,), silence.silenced),
+    ProofFamily(partial(tree_of, nodes="discrete"), {"codes": prove_codes}, teach_codes),
+    ProofFamily(tree_of, in_both("tree boxes", prove_tree_boxes), neurons.teach_neurons),
+    ProofFamily(partial(tree_of, nodes="snapped to centres"), in_both("snapped", prove_snapped), None),
+    ProofFamily(recurrence_of, in_both("recurrence", prove_recurrence), signs.teach_signs),
+    ProofFamily(cascade_of, {"cascade": prove_cascade}, silence.silenced),
 )
 
 
@@ -66,7 +61,7 @@ def family_of(model: LengthwiseForCausalLM) -> ProofFamily | str:
     """The family of a model, or why it is of none."""
     reasons: list[str] = []
     for family in FAMILIES:
-        if (reason := family.refusal(model)) is None:
+        if not isinstance(network := family.network(model), str):
             return family
-        reasons.append(reason)
+        reasons.append(network)
     return "; ".join(dict.fromkeys(reasons))

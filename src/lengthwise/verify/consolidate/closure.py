@@ -26,8 +26,7 @@ from torch import Tensor, nn
 from ...models import LengthwiseForCausalLM
 from ...seeds import generator
 from ..algebra import Conditions, MachineAlgebra
-from ..prove.node import Node
-from ..prove.node import refusal as no_tree_of
+from ..prove.node import Node, tree_of
 from .teaching import descend
 
 LOOK = 100
@@ -40,7 +39,7 @@ BLOCK = 1 << 13
 
 def refusal(model: nn.Module) -> str | None:
     """Returns why the closure of this model's nodes cannot be looked at, or None if it can."""
-    if why := no_tree_of(model, "discrete"):
+    if isinstance(why := tree_of(model, "discrete"), str):
         return why
     if getattr(model, "inner", model).pad is None:
         return "it leaves out what stands before the first token, or keeps a vector for each layer"

@@ -37,8 +37,7 @@ from ...models import LengthwiseForCausalLM
 from ..algebra import MachineAlgebra
 from ..claim import Claim
 from ..prove import boxes as trees
-from ..prove.node import Node
-from ..prove.node import refusal as no_node
+from ..prove.node import Node, tree_of
 from .teaching import CannotBeTaught, TaughtCopy, descend, prove_harder, release
 
 SHUT, OPEN, LEAD = 4.0, 12.0, 5.0
@@ -60,7 +59,7 @@ def own_sets(images: Tensor, owner: Tensor, centres: Tensor) -> int:
 
 def refusal(model: nn.Module, claim: Claim) -> str | None:
     """Returns why the neurons of this model cannot be taught so; None where they can."""
-    if reason := no_node(model):
+    if isinstance(reason := tree_of(model), str):
         return reason
     node = Node(model)
     if not node.layer.post or not isinstance(node.layer.feed_norm, nn.LayerNorm):

@@ -34,7 +34,7 @@ from torch import Tensor
 
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
-from ..prove.recurrence import prove_recurrence, refusal
+from ..prove.recurrence import prove_recurrence, recurrence_of
 from .teaching import CannotBeTaught, TaughtCopy, descend, prove_harder, release
 
 THRESHOLD = 4.0
@@ -52,7 +52,7 @@ GATES = {"rnn": (0,), "gru": (1, -1, 0), "lstm": (1, -1, 0, 1)}
 
 def teach_signs(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0) -> TaughtCopy:
     """Returns a copy, taught for at most so many seconds, less where its proof goes through, and that proof."""
-    if reason := refusal(model):
+    if isinstance(reason := recurrence_of(model), str):
         raise CannotBeTaught(reason)
     pairs = claim.machine.num_states * claim.machine.num_symbols
     if pairs > MOST_SETS:

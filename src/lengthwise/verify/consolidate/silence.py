@@ -32,7 +32,7 @@ from ...limits import Limit
 from ...models import LengthwiseForCausalLM
 from ...seeds import generator
 from ..claim import Claim
-from ..prove.cascade import NumberedRows, ReachablePairs, network_of
+from ..prove.cascade import NumberedRows, ReachablePairs, cascade_of
 from ..verdict import NotProved
 from .carriers import Entry, MoveTable, NoCarriers, Observed, choose, observe
 from .teaching import CannotBeTaught, TaughtCopy, descend, release
@@ -47,7 +47,7 @@ CARRIED = Limit("CARRIED_STATES", 20_000, "states", "Train the model further")
 
 def silenced(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 120.0, seed: int = 0) -> TaughtCopy:
     """Returns a copy whose other entries are silent, taught until all it does has a wide margin."""
-    network = network_of(model)
+    network = cascade_of(model)
     if isinstance(network, str):
         raise CannotBeTaught(network)
     until = time.monotonic() + seconds

@@ -29,13 +29,12 @@ import torch
 from torch import Tensor, nn
 
 from ...limits import Limit
-from .. import certificate as certificates
 from ..algebra import PAD, MachineAlgebra
 from ..checker.points import Point, enclosed
 from ..checker.tree import Tree
 from ..claim import Claim
 from ..verdict import Proof, Unknown
-from .node import Node, refusal
+from .node import Node, tree_of
 
 CONDITIONS_AT_ONCE = 32
 GROWN = 1.1
@@ -62,16 +61,14 @@ def prove_tree_boxes(
     model: nn.Module, claim: Claim, seconds: float = 60.0, arithmetic: str = "float32"
 ) -> Proof | Unknown | str:
     """Returns the proof of a RegularGPT with continuous nodes, evaluated in this arithmetic as it is stored."""
-    if reason := refusal(model):
-        return reason
+    network = tree_of(model, "continuous", arithmetic)
+    if isinstance(network, str):
+        return network
     node, ends = Node(model), time.monotonic() + seconds
     algebra = MachineAlgebra(claim, node.chunk)
     conditions = len(algebra.conditions().taps)
     if conditions > CONDITIONS.most:
         return f"the machine's algebra has {conditions:,} products of elements, {CONDITIONS.surpassed}"
-    network = certificates.network_of(node.model, Tree, arithmetic)
-    if isinstance(network, str):
-        return Unknown(network)
     shortcoming = Unknown("there was no time to find boxes")
     for near, levels, period in WAYS:
         sets = explored(node, claim, algebra, near, ends, levels, period)
@@ -165,12 +162,9 @@ class TreeBoxes:
 
     def margin(self, network: Tree, centres: Tensor, radii: Tensor) -> float:
         """By how much the right answer leads on every box after which one is asked for."""
-        if not len(self.asked):
-            return float("inf")
-        boxes = Point(centres[self.asked].numpy(), radii[self.asked].numpy())
         with np.errstate(over="ignore", invalid="ignore"):
-            logits = enclosed(network.head(boxes))
-        return float(leads(logits.lo, logits.hi, self.right.numpy()).min())
+            logits = enclosed(network.head(Point(centres.numpy(), radii.numpy())))
+        return float(self.algebra.stated.margins(logits, self.algebra.states[self.elements]).min())
 
     def to_json(self, centres: Tensor, radii: Tensor) -> dict:
         sets = zip(self.elements.tolist(), centres.tolist(), radii.tolist(), strict=True)
@@ -185,15 +179,6 @@ def off_centre(low: np.ndarray, high: np.ndarray, centres: Tensor) -> Tensor:
     """(M,D) how far what lies between `low` and `high` may be from these centres."""
     off = torch.maximum(torch.from_numpy(high) - centres, centres - torch.from_numpy(low))
     return torch.nan_to_num(off * (1 + 2.0**-40), nan=torch.inf, posinf=torch.inf)
-
-
-def leads(low: np.ndarray, high: np.ndarray, answers: np.ndarray) -> np.ndarray:
-    """(N,) by how much the right answer is ahead, at least, of logits between `low` and `high` (N,S)."""
-    if answers.ndim == 2:
-        return np.where(answers, low, -high).min(1)
-    rows, others = np.arange(len(low)), high.copy()
-    others[rows, answers] = -np.inf
-    return np.nan_to_num(low[rows, answers] - others.max(1), nan=-np.inf)
 
 
 @torch.no_grad()

@@ -19,7 +19,6 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from torch import nn
 
 from ...limits import Limit
@@ -31,6 +30,7 @@ from ..checker.cascade import Cascade
 from ..checker.claim import StatedClaim
 from ..checker.intervals import Interval, concatenate
 from ..claim import Claim
+from ..falsification.reading import Reader
 from ..verdict import NotProved, Proof, Refuted, Unknown
 from .node import inner_of
 
@@ -72,7 +72,7 @@ class NumberedRows:
         return numbers, first
 
 
-def network_of(model: nn.Module) -> Cascade | str:
+def cascade_of(model: nn.Module) -> Cascade | str:
     """The model as the checker reads it, or why it can take it for no stack of automata."""
     inner = inner_of(model)
     if inner is None or not isinstance(inner.depth, Fixed):
@@ -222,7 +222,7 @@ class NetworkPairs(ReachablePairs):
 
 def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> Proof | Refuted | Unknown | str:
     """A proof that a stack of automata is right at every length."""
-    network = network_of(model)
+    network = cascade_of(model)
     if isinstance(network, str):
         return f"it is no cascade of finite machines: {network}"
     reached = NetworkPairs(model, network, claim, time.monotonic() + seconds)
@@ -248,11 +248,6 @@ def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> Proof | Ref
 
 def _wrong(model: nn.Module, claim: Claim, word: tuple[int, ...], margin: float) -> Refuted | Unknown:
     """The word, if the model itself says so."""
-    with torch.no_grad():
-        output = model(torch.tensor([word], device=next(model.parameters()).device))
-    last = getattr(output, "logits", output)[0, -1]
-    answer = tuple((last > 0).nonzero().flatten().tolist()) if claim.several else int(last.argmax())
-    right = claim.right(word)
-    if right is not None and answer != right:
-        return Refuted(word, answer, right)
-    return Unknown.short("at a reachable state the right answer is not ahead", margin)
+    with Reader(model, claim) as reader:
+        refuted = reader.alone(np.array(word))
+    return refuted or Unknown.short("at a reachable state the right answer is not ahead", margin)

@@ -25,24 +25,23 @@ from torch import Tensor, nn
 from ...limits import Limit
 from ...models import LengthwiseForCausalLM
 from ..checker.claim import StatedClaim
+from ..checker.intervals import Interval
 from ..claim import Claim
 from ..verdict import NotProved, Proof, Refuted, Unknown
-from .boxes import CONDITIONS, leads
-from .node import Node, refusal
+from .boxes import CONDITIONS
+from .node import Node, tree_of
 
 BLOCK = 2048
 NODES = Limit("PROOF_NODES", 5_000_000, "nodes that are looked at", "Take a smaller machine")
 
 
 def prove_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Proof | Refuted | Unknown | str:
-    if why := refusal(model, "discrete"):
+    if isinstance(why := tree_of(model, "discrete"), str):
         return why
     node = CodedNode(model)
-    exploration = Exploration(node, node.node.chunk, claim, time.monotonic() + seconds)
-    try:
-        exploration.look()
-    except NotProved as end:
-        return end.verdict
+    exploration = Exploration(node, node.node.chunk, claim, seconds)
+    if verdict := exploration.verdict():
+        return verdict
     elements, owner = exploration.elements()
     codes = [{"element": each, "code": code} for each, code in zip(owner, exploration.chosen.tolist(), strict=True)]
     double = next(model.parameters()).dtype == torch.float64
@@ -59,17 +58,15 @@ def prove_snapped(
     model: LengthwiseForCausalLM, claim: Claim, seconds: float = 60.0, arithmetic: str = "float32"
 ) -> Proof | Refuted | Unknown | str:
     """Returns the proof of a model that `snap` made."""
-    if reason := refusal(model, "snapped to centres"):
-        return reason
+    if isinstance(why := tree_of(model, "snapped to centres"), str):
+        return why
     node = SnappedNode(Node(model))
     N, S, C = len(node.centres), claim.machine.num_symbols, node.node.chunk
     if sum(N**m + S**m for m in range(1, C + 1)) > CONDITIONS.most:
         return f"its {N} centres make {CONDITIONS.surpassed}"
-    exploration = Exploration(node, 1, claim, time.monotonic() + seconds)
-    try:
-        exploration.look()
-    except NotProved as end:
-        return end.verdict
+    exploration = Exploration(node, 1, claim, seconds)
+    if verdict := exploration.verdict():
+        return verdict
     elements, owner = exploration.elements()
     met, centres = exploration.chosen[:, 0], node.centres.tolist()
     if missing := N - len(met):
@@ -132,9 +129,9 @@ class SnappedNode:
 class Exploration:
     """All codes that words reach, each with the element of its words."""
 
-    def __init__(self, node: CodedNode | SnappedNode, aligned: int, claim: Claim, until: float):
+    def __init__(self, node: CodedNode | SnappedNode, aligned: int, claim: Claim, seconds: float):
         """`aligned`: words end a multiple of so many symbols behind a node that counts."""
-        self.node, self.aligned, self.claim, self.until = node, aligned, claim, until
+        self.node, self.aligned, self.claim, self.until = node, aligned, claim, time.monotonic() + seconds
         self.stated = StatedClaim(claim.to_json())
         self.leaves = claim.machine.delta.T.astype(np.int64)
         """(S,Q)"""
@@ -144,9 +141,16 @@ class Exploration:
         self.margin = math.inf
         self.looked, self.most = 0, NODES.most
 
+    def verdict(self) -> Refuted | Unknown | None:
+        """Returns why nothing is proved; None once all codes are found, of one element each, and the head is right."""
+        try:
+            self._look_at_all()
+        except NotProved as end:
+            return end.verdict
+        return None
+
     @torch.no_grad()
-    def look(self) -> None:
-        """Raises `NotProved` unless all codes are found, each has one element, and the head is right on all."""
+    def _look_at_all(self) -> None:
         C, leaves = self.node.node.chunk, self.node.node.leaves(len(self.leaves), torch.float64)
         for size in range(1, C + 1):
             for block in blocks(tuples(len(self.leaves), size, 0)):
@@ -206,14 +210,13 @@ class Exploration:
 
     def _look_at_head(self) -> None:
         states = self.maps[:, self.claim.machine.start]
-        asked = self.claim.asked[states]
-        if not asked.any():
+        if not self.claim.asked[states].any():
             raise NotProved(Unknown("no word that leads to a question was found"))
-        logits = self.node.node.head(self.node.vectors(self.chosen[asked])).numpy()
-        ahead = leads(logits, logits, self.claim.answers[states[asked]])
+        logits = Interval.of(self.node.node.head(self.node.vectors(self.chosen)).numpy())
+        ahead = self.stated.margins(logits, states)
         gap = float(ahead.min())
         if not gap > 0:
-            code = self.chosen[asked][int(ahead.argmin())].tolist()
+            code = self.chosen[int(ahead.argmin())].tolist()
             raise NotProved(Unknown.short(f"the answer on {self.node.noun} {code} is not right", gap))
         self.margin = min(self.margin, gap)
 

@@ -51,8 +51,8 @@ def no_tree(model: object) -> str | None:
     return None
 
 
-def refusal(model: nn.Module, nodes: Nodes = "continuous") -> str | None:
-    """Returns why no proof can be about the nodes of this model as such, or None if one can."""
+def tree_of(model: nn.Module, nodes: Nodes = "continuous", arithmetic: str = "float64") -> Tree | str:
+    """Returns the tree as the checker reads it, or why no proof can be about the nodes of this model as such."""
     if reason := no_tree(model):
         return reason
     inner = inner_of(model)
@@ -62,10 +62,7 @@ def refusal(model: nn.Module, nodes: Nodes = "continuous") -> str | None:
     own = "snapped to centres" if isinstance(layer, SnappedLayer) else own
     if own != nodes:
         return f"its nodes are {own}, and not {nodes}"
-    if inner.training and inner.config.dropout:
-        return "dropout draws: call eval() first"
-    network = certificates.network_of(inner, Tree, "float64")
-    return network if isinstance(network, str) else None
+    return certificates.network_of(inner, Tree, arithmetic)
 
 
 class Node:

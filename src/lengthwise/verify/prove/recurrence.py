@@ -32,29 +32,24 @@ NEAR = (0.5, 0.1, 0.02)
 """How far apart, in their largest entry, states are one set, in turn."""
 
 
-def refusal(model: nn.Module) -> str | None:
-    """Returns why this model is no recurrence of torch's cells; None where it is."""
+def recurrence_of(model: nn.Module, arithmetic: str = "float64") -> Recurrence | str:
+    """Returns the model as the checker reads it, or why it is no recurrence of torch's cells."""
     inner = inner_of(model)
     if inner is None or not isinstance(inner.depth, Fixed):
         return "the model is none of the recurrent networks rnn, gru and lstm"
     if not all(type(getattr(layer, "mixer", None)) is Recurrent for layer in inner.depth.layers):
         return "the model's layers are not recurrences alone"
-    if inner.training and inner.config.dropout:
-        return "dropout draws: call eval() first"
-    network = certificates.network_of(inner, Recurrence, "float64")
-    return network if isinstance(network, str) else None
+    return certificates.network_of(inner, Recurrence, arithmetic)
 
 
 def prove_recurrence(
     model: nn.Module, claim: Claim, seconds: float = 60.0, arithmetic: str = "float32"
 ) -> Proof | Unknown | str:
     """The proof of an RNN, GRU or LSTM, evaluated in this arithmetic as it is stored."""
-    if reason := refusal(model):
-        return reason
-    ends, shortcoming = time.monotonic() + seconds, Unknown("there was no time to find boxes")
-    network = certificates.network_of(inner_of(model), Recurrence, arithmetic)  # pyright: ignore
+    network = recurrence_of(model, arithmetic)
     if isinstance(network, str):
-        return Unknown(network)
+        return network
+    ends, shortcoming = time.monotonic() + seconds, Unknown("there was no time to find boxes")
     for near in NEAR:
         sets = explored(network, claim, near, ends)
         if isinstance(sets, Unknown):
