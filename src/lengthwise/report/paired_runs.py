@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,10 @@ class PairedDifference:
     """In how many seeds the second is better, in the mean over their pairs."""
     worse: int
 
+    @property
+    def interval(self) -> str:
+        return "" if self.low is None or self.high is None else f"{_points(self.low)} to {_points(self.high)}"
+
 
 def paired(first: Iterable[Run], second: Iterable[Run]) -> Panel:
     """How much better `second` is than `first`, by length, with an interval over pairs of runs.
@@ -60,7 +64,7 @@ def paired(first: Iterable[Run], second: Iterable[Run]) -> Panel:
     What is compared is what all of `first` have in common and all of `second` have otherwise. Two runs are a pair when
     their seed and all other settings are equal; runs without a partner are named.
     """
-    a, b = ([*_with_settings(list_of_runs(side)).values()] for side in (first, second))
+    a, b = (_with_settings(list_of_runs(side)) for side in (first, second))
     if not (a and b):
         raise Error(f"paired: needs runs on both sides, got {len(a)} and {len(b)}.")
     compared = _constant(a, b)
@@ -80,12 +84,12 @@ def compare(runs: Iterable[Run], setting: str, *, sweep: Swept = ()) -> list[Pan
     `training.lr=1e-3,1e-4` the values can be named, and the first of them is what the others are compared with. Of what
     is named in `sweep` only the chosen settings are compared, unless `setting` is itself one of them.
     """
-    runs, along = list_of_runs(runs), swept_names(runs, sweep)
-    if setting.partition("=")[0] not in along:
-        runs = best_of(runs, sweep).runs
-    first, *others = _sides(runs, setting)
-    name = setting.partition("=")[0]
-    return [_panel(first, side, [*_with_own_options(name, first, side), *along]) for side in others]
+    runs, name = list_of_runs(runs), setting.partition("=")[0]
+    along = swept_names(runs, sweep)
+    first, *others = _sides(runs if name in along else best_of(runs, sweep).runs, setting)
+    # A model goes with its options: those that all its runs share are compared with it.
+    own = lambda side: [n for n in _constant(first, side) if n.startswith("model.")] if name == "model" else []  # noqa: E731
+    return [_panel(first, side, [name, *own(side), *along]) for side in others]
 
 
 def check_comparison(experiments: Iterable[Experiment], setting: str) -> None:
@@ -97,13 +101,15 @@ def _sides(runs: Sequence[Any], setting: str) -> list[list[Chosen]]:
     """The runs by the values of a setting, in the order in which they are compared."""
     setting, _, words = setting.partition("=")
     chosen = _with_settings([run for run in runs if not run.experiment.on_text])
-    named = [(run, settings) for run, settings in chosen.values() if setting in settings]
+    named = [(run, settings) for run, settings in chosen if setting in settings]
     if not named:
-        raise UnknownName("setting of these runs", setting, [name for _, known in chosen.values() for name in known])
+        raise UnknownName("setting of these runs", setting, [name for _, known in chosen for name in known])
     sides: dict[str, list[Chosen]] = {}
     for each in named:
         sides.setdefault(repr(each[1][setting]), []).append(each)
-    order = sorted(sides.values(), key=lambda side: _number(side[0][1][setting]))
+    # Words are as large as one another, so that they stay in the order in which they came.
+    number = lambda value: value if isinstance(value, (int, float)) else 0.0  # noqa: E731
+    order = sorted(sides.values(), key=lambda side: number(side[0][1][setting]))
     if words:
         order = [_side(word.strip(), order, setting) for word in dict.fromkeys(words.split(","))]
     if len(order) < 2 or setting == "seed":
@@ -127,12 +133,6 @@ def _check_strings(compared: Iterable[str]) -> None:
             raise Error(f"{name} decides which strings are tested, and a pair is tested on the same ones.")
 
 
-def _with_own_options(setting: str, a: Sequence[Chosen], b: Sequence[Chosen]) -> list[str]:
-    """A model goes with its options: those that all its runs share are compared with it."""
-    own = [name for name in _constant(a, b) if name.startswith("model.")] if setting == "model" else []
-    return [setting, *own]
-
-
 def _constant(a: Sequence[Chosen], b: Sequence[Chosen]) -> list[str]:
     """The settings that all runs of one side share, and all of the other have otherwise."""
     names = dict.fromkeys(name for _, settings in (*a, *b) for name in settings if name != "seed")
@@ -140,12 +140,9 @@ def _constant(a: Sequence[Chosen], b: Sequence[Chosen]) -> list[str]:
     return [name for name, (x, y) in values.items() if len(x) == len(y) == 1 and x != y]
 
 
-def _number(value: Any) -> float:
-    return value if isinstance(value, (int, float)) else 0.0
-
-
-def _with_settings(runs: Iterable[Run]) -> dict[str, Chosen]:
-    return {run.experiment.hash: (run, _settings(run.experiment)) for run in runs}
+def _with_settings(runs: Iterable[Run]) -> list[Chosen]:
+    """Each run once, with its settings."""
+    return list({run.experiment.hash: (run, _settings(run.experiment)) for run in runs}.values())
 
 
 def _settings(e: Experiment) -> Settings:
@@ -173,7 +170,11 @@ def _panel(a: Sequence[Chosen], b: Sequence[Chosen], compared: Sequence[str]) ->
     for x, y in pairs:
         question = (task_name(x.experiment.task), x.experiment.training.curriculum.lengths)
         questions.setdefault(question, []).append((x, y))
-    together = [_difference(name, r.lengths, few) for (name, train), few in questions.items() for r in _ranges(few)]
+    together = [
+        _difference(name, r.lengths, few)
+        for (name, train), few in questions.items()
+        for r in ranges(train, _common(few))
+    ]
     by_length = [_difference(name, (n,), few) for (name, _), few in questions.items() for n in _common(few)]
     overall = [_difference(name, _common(few), few) for (name, _), few in questions.items()]
     several = len(questions) > 1
@@ -189,8 +190,7 @@ def _panel(a: Sequence[Chosen], b: Sequence[Chosen], compared: Sequence[str]) ->
         "ranges": [asdict(each) for each in together],
         "lengths": [asdict(each) for each in by_length],
     }
-    panel = Table(title, f"{sentences} {_caption(together, alone)}", head, rows, data=data)
-    return replace(panel, finding=sentences)
+    return Table(title, f"{sentences} {_caption(together, alone)}", head, rows, data=data, finding=sentences)
 
 
 def _by_partner(side: Sequence[Chosen], compared: Sequence[str]) -> dict[str, Chosen]:
@@ -205,10 +205,6 @@ def _by_partner(side: Sequence[Chosen], compared: Sequence[str]) -> dict[str, Ch
             )
         partners[key] = run, settings
     return partners
-
-
-def _ranges(pairs: Sequence[tuple[Run, Run]]):
-    return ranges(pairs[0][0].experiment.training.curriculum.lengths, _common(pairs))
 
 
 def _common(pairs: Sequence[tuple[Run, Run]]) -> tuple[int, ...]:
@@ -240,22 +236,18 @@ def _row(d: PairedDifference, several: bool) -> list[str]:
         percent(d.first),
         percent(d.second),
         _points(d.difference),
-        _interval(d) or "–",
+        d.interval or "–",
         *map(str, (d.seeds, d.better, d.worse)),
     ]
 
 
 def _sentence(d: PairedDifference, first: str, second: str, several: bool) -> str:
     where = f"On {d.task} over" if several else "Over"
-    interval = f", 95% interval {_interval(d)}" if _interval(d) else ""
+    interval = f", 95% interval {d.interval}" if d.interval else ""
     return (
         f"{where} all {counted(len(d.lengths), 'length')} {second} less {first} is {_points(d.difference)} "
         f"points{interval}; better in {d.better} of {counted(d.seeds, 'seed')}, worse in {d.worse}."
     )
-
-
-def _interval(d: PairedDifference) -> str:
-    return "" if d.low is None or d.high is None else f"{_points(d.low)} to {_points(d.high)}"
 
 
 def _points(share: float) -> str:
