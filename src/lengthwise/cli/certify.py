@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,9 +33,35 @@ TYPED = 160
 """A word is typed in a command up to so many characters; a longer one is read from a file."""
 
 
+@dataclass(frozen=True)
+class Deciding:
+    """Options of a decision, none of which --check takes."""
+
+    budget: Annotated[float, above(0), "How long it searches and tries to prove.", Typed("SECONDS")] = 60.0
+    checkpoint: Checkpoint = "last"
+    consolidate: Annotated[bool, "First teach a copy the algebra of its machine; --save keeps it."] = False
+    settle: Annotated[bool, "First teach a copy the machine that is extracted from it; --save keeps it."] = False
+    save: Annotated[Path | None, "Where the copy that was taught goes.", Typed("DIR")] = None
+    out: Annotated[Path | None, "Write the certificate, or what else was found, here.", Typed("FILE")] = None
+    word: Annotated[str | None, "Read one word alone: tokens, as in '0:37 1', or a file of --out.", Typed("WORD")] = (
+        None
+    )
+    no_picture: Annotated[bool, "Do not extract what a run computes, which its page draws."] = False
+    trust: Trust = False
+
+    def join(self) -> None:
+        """Raises for options that do not go together."""
+        if self.consolidate and self.settle:
+            raise Error("--consolidate teaches a copy its task's machine, --settle its own: give one of them.")
+        if (self.consolidate or self.settle) != (self.save is not None):
+            option = "--settle" if self.settle else "--consolidate"
+            raise Error(f"{option} teaches a copy of the model, and --save DIR says where it goes: give both.")
+
+
 @verb
 def certify(
     context: typer.Context,
+    *,
     model: Annotated[
         Path | None,
         "A run directory; or a folder with a model, as transformers saves it.",
@@ -47,22 +73,12 @@ def certify(
         Typed("NAME", default="a run's own"),
     ] = None,
     settings: Annotated[list[str] | None, "A setting of --task's task, as task.NAME=VALUE; repeat it.", SET] = None,
-    budget: Annotated[float, above(0), "How long it searches and tries to prove.", Typed("SECONDS")] = 60.0,
-    checkpoint: Checkpoint = "last",
-    consolidate: Annotated[bool, "First teach a copy the algebra of its machine; --save keeps it."] = False,
-    settle: Annotated[bool, "First teach a copy the machine that is extracted from it; --save keeps it."] = False,
-    save: Annotated[Path | None, "Where the copy that was taught goes.", Typed("DIR")] = None,
-    out: Annotated[Path | None, "Write the certificate, or what else was found, here.", Typed("FILE")] = None,
-    word: Annotated[
-        str | None, "Read one word alone: tokens, as in '0:37 1', or a file of --out.", Typed("WORD")
-    ] = None,
+    deciding: Deciding,
     check: Annotated[Path | None, "Check this certificate, with numpy alone.", Typed("FILE")] = None,
     of: Annotated[Path | None, "With --check: the model that it is of.", Typed("DIR", flag="--model")] = None,
     theorem: Annotated[
         Path | None, "With --check: also write the proof as a theorem for Coq, in a new folder.", Typed("DIR")
     ] = None,
-    no_picture: Annotated[bool, "Do not extract what a run computes, which its page draws."] = False,
-    trust: Trust = False,
     as_json: console.Json = False,
 ) -> None:
     """Prove a model right at every length, or find the string that breaks it.
@@ -78,10 +94,9 @@ def certify(
     if check or of:
         if not (check and of) or model:
             raise Error("--check FILE and --model DIR go together, without RUN: certify --check FILE --model DIR.")
-        for name in ("budget", "checkpoint", "consolidate", "settle", "save", "out", "word", "no_picture", "trust"):
-            if is_typed(context, name):
-                option = f"--{name.replace('_', '-')}"
-                raise Error(f"--check takes no {option}. Leave it out: certify --check FILE --model DIR.")
+        if name := next((each.name for each in fields(Deciding) if is_typed(context, each.name)), None):
+            option = f"--{name.replace('_', '-')}"
+            raise Error(f"--check takes no {option}. Leave it out: certify --check FILE --model DIR.")
         _check(check, of, as_json, _wanted(task, settings or []), theorem)
         return
     if theorem:
@@ -90,57 +105,58 @@ def certify(
         raise Error("certify needs a run or a folder with a model. See: lengthwise certify --help")
     must_exist(model)
     wanted = _wanted(task, settings or [])
-    if consolidate and settle:
-        raise Error("--consolidate teaches a copy its task's machine, --settle its own: give one of them.")
-    if (consolidate or settle) != (save is not None):
-        option = "--settle" if settle else "--consolidate"
-        raise Error(f"{option} teaches a copy of the model, and --save DIR says where it goes: give both.")
-    if word is not None:
-        with console.stdout_kept(as_json):
-            text, data = _one_word(_subject(model, wanted, checkpoint, trust)[0], word)
-        console.answer(as_json, data, text)
-        raise typer.Exit(0 if data["verdict"] == "right" else 1)
+    deciding.join()
+    if deciding.word is None:
+        raise typer.Exit(_decide(model, wanted, _task_words(task, settings or []), deciding, as_json))
+    with console.stdout_kept(as_json):
+        text, data = _one_word(_subject(model, wanted, deciding)[0], deciding.word)
+    console.answer(as_json, data, text)
+    raise typer.Exit(0 if data["verdict"] == "right" else 1)
+
+
+def _decide(model: Path, wanted: Task | None, task_words: list[str], how: Deciding, as_json: bool) -> int:
+    """Decides, keeps and shows the verdict; returns the exit code."""
     with console.stdout_kept(as_json):
         from ..verify.certification import decide
         from ..verify.subject import checked_seconds
         from ..verify.verdict_files import keep
 
-        subject, run = _subject(model, wanted, checkpoint, trust)
-        there = save is not None and (save / "made.json").is_file()
+        subject, run = _subject(model, wanted, how)
+        there = how.save is not None and (how.save / "made.json").is_file()
         with watched("certify") as watch:
-            outcome = decide(subject, checked_seconds("certify", budget, "--budget"), watch, save=save, settle=settle)
+            seconds = checked_seconds("certify", how.budget, "--budget")
+            outcome = decide(subject, seconds, watch, save=how.save, settle=how.settle)
     if there:
-        console.remark(f"{save}: it is there already, and is not taught again.")
-    if run and not save and task is None:
+        console.remark(f"{how.save}: it is there already, and is not taught again.")
+    if run and not how.save and wanted is None:
         with beside_run("The verdict"):
-            keep(run, outcome.verdict, subject.claim.to_json(), checkpoint)
-        if not no_picture:
-            extract_for_page(run, subject, outcome.verdict, budget, checkpoint)
-    if out:
-        _write(out, outcome.verdict)
-    again = _again(save or model, run if save else None, task, settings or [])
-    if not save:
-        again += [*(["--checkpoint", checkpoint] if checkpoint != "last" else []), *["--trust"] * trust]
-    command = _see_again(again, outcome.verdict, out)
+            keep(run, outcome.verdict, subject.claim.to_json(), how.checkpoint)
+        if not how.no_picture:
+            extract_for_page(run, subject, outcome.verdict, how.budget, how.checkpoint)
+    if how.out:
+        _write(how.out, outcome.verdict)
+    if how.save and run and wanted is None:  # the copy is in a folder, which has no task of its own
+        of = run.experiment.task
+        task_words = _task_words(of.name, [f"task.{name}={json.dumps(value)}" for name, value in of.params.items()])
+    again = ["lengthwise", "certify", str(how.save or model), *task_words]
+    if not how.save:
+        again += [*(["--checkpoint", how.checkpoint] if how.checkpoint != "last" else []), *["--trust"] * how.trust]
+    command = _see_again(again, outcome.verdict, how.out)
     if as_json:
         about = {"model": str(model), "made": outcome.made, "search": outcome.search.to_json()}
         about |= {"kept": outcome.kept.to_json()} if outcome.kept else {}
-        files = {"command": command, "out": str(out) if out else None, "saved": str(save) if save else None}
-        console.emit({**about, **outcome.verdict.to_json(), **files})
+        files = {"out": str(how.out) if how.out else None, "saved": str(how.save) if how.save else None}
+        console.emit({**about, **outcome.verdict.to_json(), "command": command, **files})
     else:
         _say(outcome, subject, command)
-        if out:
-            console.out().print(f"Wrote {out}", markup=False)
-    raise typer.Exit(outcome.verdict.exit_code)
+        if how.out:
+            console.out().print(f"Wrote {how.out}", markup=False)
+    return outcome.verdict.exit_code
 
 
-def _again(model: Path, copied: Run | None, task: str | None, settings: list[str]) -> list[str]:
-    """The call about a model once more; of the copy of a run it names the run's task."""
-    if copied and not task:
-        of = copied.experiment.task
-        task, settings = of.name, [f"task.{name}={json.dumps(value)}" for name, value in of.params.items()]
-    named = [*(["--task", task] if task else []), *(part for setting in settings for part in ("--set", setting))]
-    return ["lengthwise", "certify", str(model), *named]
+def _task_words(task: str | None, settings: list[str]) -> list[str]:
+    """Returns --task and --set as they are typed."""
+    return [*(["--task", task] if task else []), *(part for setting in settings for part in ("--set", setting))]
 
 
 def _wanted(task: str | None, settings: list[str]) -> Task | None:
@@ -214,9 +230,7 @@ def _config_is(run: Path, config: dict[str, Any]) -> bool:
         return False
 
 
-def _subject(
-    path: Path, wanted: Task | None, checkpoint: Literal["last", "best"], trust: bool
-) -> tuple[Subject, Run | None]:
+def _subject(path: Path, wanted: Task | None, how: Deciding) -> tuple[Subject, Run | None]:
     """Returns what is looked at, and the run that it is of; None of a model in a folder."""
     from .. import lab, tasks
     from ..models import pretrained
@@ -230,10 +244,10 @@ def _subject(
         subject = subject_of("certify", pretrained.as_classifier(model, str(path)).eval(), wanted)
         return subject._replace(made=made_of(path) or subject.made, kept=kept_of(path)), None
     run = one_run("certify", path)
-    own: tasks.Task | None = None if run.experiment.on_text else lab.load_task(run, trust=trust)
+    own: tasks.Task | None = None if run.experiment.on_text else lab.load_task(run, trust=how.trust)
     if wanted is None and (own is None or own.machine is None):
-        return subject_of("certify", run, None, trust=trust), None  # which says why not
-    loaded = lab.load_model(run, checkpoint, trust=trust)
+        return subject_of("certify", run, None, trust=how.trust), None  # which says why not
+    loaded = lab.load_model(run, how.checkpoint, trust=how.trust)
     subject = subject_of("certify", loaded, wanted or own)._replace(made="learned")
     return subject._replace(lengths=trained_lengths(run, own)) if own else subject, run
 
