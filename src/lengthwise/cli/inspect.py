@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from ..errors import Error
 from ..files import must_exist
@@ -14,7 +15,44 @@ from .verb import Typed, verb
 from .work import Output, Trust, beside_run, one_run, watched
 
 if TYPE_CHECKING:
+    from ..lab import Run
+    from ..report import Panel
     from ..tasks import Task
+
+
+@dataclass(frozen=True)
+class Looking:
+    """Options of how a view looks."""
+
+    length: Annotated[
+        int | None,
+        at_least(1),
+        "The length of each string.",
+        Typed(default="500, or the longest possible below; attention: 24, of Boxes 6 operations"),
+    ] = None
+    strings: Annotated[
+        int | None,
+        at_least(1),
+        "How many strings the model reads.",
+        Typed(default="16; clusters, and attention but of Boxes: 1"),
+    ] = None
+    checkpoint: Checkpoint = "last"
+    head: Annotated[
+        str | None,
+        "Which head attention draws; both counted from 0.",
+        Typed("LAYER.HEAD", default="the one whose links are most often true, or most pointed"),
+    ] = None
+    snapped: Annotated[Path | None, "algebra: write the model with its nodes snapped to it here.", Typed("DIR")] = None
+    trust: Trust = False
+
+    def join(self, view: str) -> None:
+        """Raises for what a view does not take."""
+        if self.head is not None and view != "attention":
+            raise Error(f"--head chooses what attention draws, got view {view}. Leave it out.")
+        if view != "algebra" and self.snapped is not None:
+            raise Error(f"--snapped writes what algebra finds, got view {view}. Leave it out.")
+        if view == "algebra" and (self.length, self.strings) != (None, None):
+            raise Error("--length and --strings are for the other views: algebra looks at all lengths. Leave them out.")
 
 
 @verb
@@ -26,26 +64,7 @@ def inspect(
         "What to look at: clusters, receptive-field, attention or algebra.",
         Typed("VIEW", argument=True),
     ],
-    length: Annotated[
-        int | None,
-        at_least(1),
-        "The length of each string.",
-        Typed(default="500, or the longest possible below; attention: 24, of Boxes 6 operations"),
-    ] = None,
-    strings: Annotated[
-        int | None,
-        at_least(1),
-        "How many strings the model reads.",
-        Typed(default="16; clusters, and attention but of Boxes: 1"),
-    ] = None,
-    checkpoint: Checkpoint = "last",
-    head: Annotated[
-        str | None,
-        "Which head attention draws; both counted from 0.",
-        Typed("LAYER.HEAD", default="the one whose links are most often true, or most pointed"),
-    ] = None,
-    snapped: Annotated[Path | None, "algebra: write the model with its nodes snapped to it here.", Typed("DIR")] = None,
-    trust: Trust = False,
+    looking: Looking,
     output: Output,
 ) -> None:
     """Look inside a trained model, whatever its kind.
@@ -61,56 +80,50 @@ def inspect(
     Example: [bold]lengthwise inspect runs/parity-regular-gpt-s0-1a2b clusters --html clusters.html[/bold]
     """
     must_exist(run)
-    from .. import insight, lab, models, report, verify
-    from ..verify.falsification.hunt import Stage
-    from ..verify.verdict_files import keep_extracted
+    from .. import lab
 
-    of = one_run("inspect", run)
-    if head is not None and view != "attention":
-        raise Error(f"--head chooses what attention draws, got view {view}. Leave it out.")
-    if view != "algebra" and snapped is not None:
-        raise Error(f"--snapped writes what algebra finds, got view {view}. Leave it out.")
-    if view == "algebra" and (length, strings) != (None, None):
-        raise Error("--length and --strings are for the other views: algebra looks at all lengths. Leave them out.")
-    layer_and_head = None if head is None else numbered(head)
+    of, checkpoint = one_run("inspect", run), looking.checkpoint
+    looking.join(view)
     with console.stdout_kept(output.as_json):
-        task = lab.load_task(of, trust=trust)
-        classifier = cast(models.TokenClassifier, lab.load_model(of, checkpoint, trust=trust))
-        if view == "attention" and length is None:
-            length = insight.readable_length(task)
-        tokens = None if view == "algebra" else insight.probe_strings(task, length, strings or _usual(view, task))
-        if tokens is None:
-            insights = verify.extract(classifier, task)
-            panel = report.extracted(insights, f"{of.experiment.model.name} on {task.name}")
-            with beside_run("What was extracted"):
-                keep_extracted(of, insights, checkpoint)
-            if snapped is not None:
-                insights.snap().save_pretrained(snapped)
-        elif view == "clusters":
-            insights = insight.find_clusters(classifier, tokens, task=task)
-            panel = report.clusters(insights)
-        elif view == "attention":
-            with watched("inspect") as watch:
-                insights = insight.find_links(
-                    classifier, task, tokens, lambda done, of: watch(Stage(f"layer {done} of {of}", done / of))
-                )
-            panel = report.attention(insights, layer_and_head)
-        else:
-            insights = insight.measure_receptive_field(classifier, tokens, task=task.name)
-            panel = report.receptive_field(insights)
+        task = lab.load_task(of, trust=looking.trust)
+        insights, panel = _look(of, task, view, looking)
     output.show(
         [panel],
         {"run": str(of.path), "view": view, "checkpoint": checkpoint, **insights.to_json()},
-        f"Snapped model: {snapped}" if snapped else "",
+        f"Snapped model: {looking.snapped}" if looking.snapped else "",
         runs=[of],
         title=f"Inside {of.experiment.model.name} on {task.name}",
         description=f"The {checkpoint} checkpoint of {of.path.name}. Below: how it was trained and tested.",
     )
 
 
-def _usual(view: str, task: Task) -> int:
-    """Returns how many strings are looked at."""
-    return 16 if view == "receptive-field" else 1
+def _look(of: Run, task: Task, view: str, looking: Looking) -> tuple[Any, Panel]:
+    """Returns what was seen, and the panel that draws it."""
+    from .. import insight, lab, models, report, verify
+    from ..verify.falsification.hunt import Stage
+    from ..verify.verdict_files import keep_extracted
+
+    layer_and_head = None if looking.head is None else numbered(looking.head)
+    classifier = cast(models.TokenClassifier, lab.load_model(of, looking.checkpoint, trust=looking.trust))
+    if view == "algebra":
+        extraction = verify.extract(classifier, task)
+        with beside_run("What was extracted"):
+            keep_extracted(of, extraction, looking.checkpoint)
+        if looking.snapped is not None:
+            extraction.snap().save_pretrained(looking.snapped)
+        return extraction, report.extracted(extraction, f"{of.experiment.model.name} on {task.name}")
+    length = insight.readable_length(task) if view == "attention" and looking.length is None else looking.length
+    tokens = insight.probe_strings(task, length, looking.strings or (16 if view == "receptive-field" else 1))
+    if view == "clusters":
+        clusters = insight.find_clusters(classifier, tokens, task=task)
+        return clusters, report.clusters(clusters)
+    if view == "attention":
+        with watched("inspect") as watch:
+            tell = lambda done, of: watch(Stage(f"layer {done} of {of}", done / of))  # noqa: E731
+            links = insight.find_links(classifier, task, tokens, tell)
+        return links, report.attention(links, layer_and_head)
+    field = insight.measure_receptive_field(classifier, tokens, task=task.name)
+    return field, report.receptive_field(field)
 
 
 def numbered(head: str) -> tuple[int, int]:
