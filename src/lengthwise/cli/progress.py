@@ -18,7 +18,6 @@ from ..lab.statistics import perplexities, ranges, score
 from ..lab.tested_lengths import lengths_of
 from ..report.formatting import counted, duration, percent, short_names
 from ..report.sections import labelled, task_name
-from . import console
 
 if TYPE_CHECKING:
     from ..lab import Experiment, Outcome, Progress
@@ -110,9 +109,6 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self.drawn.stop()
 
-    def name(self, e: Experiment) -> str:
-        return self.names[e.hash]
-
     def begin(self, experiment: Experiment) -> None:
         self._bar(experiment.hash)
 
@@ -149,7 +145,7 @@ class Watch:
         self._count(experiment.hash, 0, heard=experiment.hash in self.due and not outcome.found)
         self.todo.pop(experiment.hash, None)
         self.drawn.update(self.all.id, name=f"{self.ended}/{self.runs}", at=self._left())
-        name = f"[{self.ended}/{self.runs}] {self.name(experiment)}"
+        name = f"[{self.ended}/{self.runs}] {self.names[experiment.hash]}"
         self.out.print(f"{name}: {'found finished, ' if outcome.found else ''}{verdict(outcome)}", markup=False)
 
     def say(self, run: str, text: str) -> None:
@@ -172,8 +168,3 @@ class Watch:
     def _left(self) -> str:
         seconds = self.all.time_remaining
         return f"{duration(seconds)} left" + f" for all {self.runs} runs" * (self.runs > 1) if seconds else ""
-
-
-def watch(experiments: Sequence[Experiment], root: Path) -> Watch:
-    """The watcher for this stderr, of runs whose records are under `root`."""
-    return Watch(experiments, console.err(), root)

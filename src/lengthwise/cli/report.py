@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import Error
+from ..files import must_exist
 from . import console
 from .typed import Html
 from .verb import Typed, verb
@@ -45,32 +47,17 @@ def report_runs(
 
     Example: [bold]lengthwise report runs --latex > table.tex[/bold]
     """
-    from ..files import must_exist
-
-    for path in runs:
-        must_exist(path)
+    finds = _find(runs)
     from .. import lab, report
-    from ..errors import Error
-    from .progress import names
 
-    finds = lab.find(runs)
-    if len(finds.left_out) == 1 and not finds.runs:
-        raise finds.left_out[0]
-    _tell_left_out(finds)
-    if not finds.runs:
-        raise Error(f"There is nothing to report: none of {len(finds.left_out)} finished runs here can be read.")
-    loaded, called = finds.runs, names([run.experiment for run in finds.runs])
-    tell_other_code(loaded, lambda experiment: called[experiment.hash], "runs")
+    loaded = finds.runs
     choices = lab.choose(loaded, sweep.split(",")) if sweep else []
     panels = report.compare(loaded, compare, sweep=choices) if compare else []
     page = report.html(loaded, page_path(html), panels=panels, sweep=choices) if html else None
     rows = report.csv(loaded, csv) if csv else None
     if as_json:
         written = {"page": str(page) if page else None, "csv": str(rows) if rows else None}
-        left_out = {
-            "left_out": [str(error) for error in finds.left_out],
-            "unfinished": list(map(str, finds.unfinished)),
-        }
+        left_out = {"left_out": list(map(str, finds.left_out)), "unfinished": list(map(str, finds.unfinished))}
         console.emit({**report.data(loaded, panels, sweep=choices), **left_out, **written})
     elif markdown or latex:
         text = report.paste(loaded, "latex" if latex else "markdown", panels=panels, sweep=choices)
@@ -84,9 +71,17 @@ def report_runs(
         raise typer.Exit(1)
 
 
-def _tell_left_out(finds: Found) -> None:
+def _find(paths: list[Path]) -> Found:
+    """Returns the runs in these places, and tells what is left out and what other code made."""
+    for path in paths:
+        must_exist(path)
+    from ..lab import find
     from ..report.formatting import some_of
+    from .progress import names
 
+    finds = find(paths)
+    if len(finds.left_out) == 1 and not finds.runs:
+        raise finds.left_out[0]
     for error in finds.left_out:
         console.remark(f"error: left out: {error}")
     if finds.unfinished:
@@ -95,3 +90,7 @@ def _tell_left_out(finds: Found) -> None:
         console.remark(
             f"note: left out {len(finds.unfinished)} {runs}: {which}. The call that began one goes on with it."
         )
+    if not finds.runs:
+        raise Error(f"There is nothing to report: none of {len(finds.left_out)} finished runs here can be read.")
+    tell_other_code(finds.runs, names([run.experiment for run in finds.runs]), "runs")
+    return finds

@@ -161,28 +161,19 @@ def carry_out(
     paired by seed over the values of what `compare` names.
     """
     from .. import lab, report
-    from .progress import names, watch
+    from .progress import names
 
-    out, html, as_json = running.out, running.html, running.as_json
-    watching, called = watch(experiments, out), names(experiments)
-    try:
-        with console.stdout_kept(as_json), watching:
-            outcomes: list[Outcome] = []
-            if experiments:
-                outcomes = lab.run(experiments, out, command=console.command, progress=watching, **running.launched())
-    except lab.Interrupted as stopped:
-        begun = f"torchrun --nproc-per-node {os.environ['LOCAL_WORLD_SIZE']} -m " if running.strategy else ""
-        console.remark(f"\n{stopped} To go on, give the same call again:\n{begun}{console.command}")
-        raise typer.Exit(INTERRUPTED) from None
-
+    out, as_json = running.out, running.as_json
+    outcomes = _outcomes(experiments, running)
     runs = [outcome.run for outcome in outcomes if outcome.run]
     # Where a recipe has panels, what text is worth is for them to say.
     tabled = [run for run in runs if not (panels and run.experiment.on_text)]
-    failed = [outcome for outcome in outcomes if outcome.run is None]
+    failed, called = [outcome for outcome in outcomes if outcome.run is None], names(experiments)
     choices = lab.choose(runs, sweep, experiments) if sweep else []
     if tabled and not as_json:
         console.out().print(report.table(tabled, sweep=choices))
     page, made = None, []
+    content = {"panels_of_text": not panels, "sweep": choices, "command": console.command}
     try:
         if panels and (runs or not experiments):
             with console.stdout_kept(as_json):
@@ -191,31 +182,37 @@ def carry_out(
         if not as_json:
             print_panels(made)
         if tabled or made:
-            where = page_path(html) if html else out / "index.html"
-            page = report.html(
-                runs,
-                where,
-                title=title,
-                description=description,
-                panels=made,
-                panels_of_text=not panels,
-                sweep=choices,
-                command=console.command,
-            )
+            where = page_path(running.html) if running.html else out / "index.html"
+            page = report.html(runs, where, title=title, description=description, panels=made, **content)
     finally:
         # Whatever becomes of panels and page, what was computed and what failed is told.
         if as_json:
             failures = [{"run": called[o.experiment.hash], "error": o.error, "log": str(o.log)} for o in failed]
-            data = {"tasks": [], "panels": []}
-            if tabled or made:
-                data = report.data(runs, made, panels_of_text=not panels, sweep=choices, command=console.command)
+            data = report.data(runs, made, **content) if tabled or made else {"tasks": [], "panels": []}
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
-        tell_other_code([o.run for o in outcomes if o.run and o.found], watching.name)
+        tell_other_code([o.run for o in outcomes if o.run and o.found], called)
         _tell(failed, called)
     if page and not as_json:
         console.out().print((f"Records: {out}\n" if runs else "") + f"Page:    {page}", markup=False)
     if failed:
         raise typer.Exit(2 if not runs and all(o.exit_code == 2 for o in failed) else 1)
+
+
+def _outcomes(experiments: Sequence[Experiment], running: Running) -> list[Outcome]:
+    """Runs them, shows how they go on, and says how to go on after Ctrl-C."""
+    from .. import lab
+    from .progress import Watch
+
+    watching = Watch(experiments, console.err(), running.out)
+    try:
+        with console.stdout_kept(running.as_json), watching:
+            if not experiments:
+                return []
+            return lab.run(experiments, running.out, command=console.command, progress=watching, **running.launched())
+    except lab.Interrupted as stopped:
+        begun = f"torchrun --nproc-per-node {os.environ['LOCAL_WORLD_SIZE']} -m " if running.strategy else ""
+        console.remark(f"\n{stopped} To go on, give the same call again:\n{begun}{console.command}")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _compared(runs: list[Run], setting: str, choices: Sequence[Choice]) -> list[Panel]:
@@ -267,14 +264,14 @@ def print_panels(panels: Sequence[Panel]) -> None:
         out.print(panel.caption, markup=False, style="dim")
 
 
-def tell_other_code(runs: Sequence[Run], name: Callable[[Experiment], str], what: str = "runs found finished") -> None:
-    """One line about those of the runs that other code had made."""
+def tell_other_code(runs: Sequence[Run], called: Mapping[str, str], what: str = "runs found finished") -> None:
+    """One line about those of the runs that other code had made, by their names."""
     from ..lab.provenance import made_by_other_code
     from ..report.formatting import some_of
 
     other = [run for run in runs if made_by_other_code(run.result.get("code"))]
     if other:
-        which = some_of([name(run.experiment) for run in other], 3)
+        which = some_of([called[run.experiment.hash] for run in other], 3)
         console.remark(
             f"note: {len(other)} of {len(runs)} {what} were made by other code (another version or commit, or a tree "
             f"with uncommitted changes): {which}. To run them again, delete them or choose another --out."
