@@ -64,9 +64,8 @@ def test_a_wrong_model_is_refuted_and_the_word_is_read_once_more(run, tmp_path, 
     assert "is no certificate, for nothing was proved: it says 'refuted'" in capsys.readouterr().err
 
 
-def test_json_is_alone_on_stdout(run, capsys):
-    assert main(["certify", str(run), "--budget", "30", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
+def test_json_is_alone_on_stdout(run, told):
+    found = told("certify", run, "--budget", "30", code=1)
     assert found["verdict"] == "refuted"
     assert found["made"] == "learned"
     assert found["search"]["strings"] >= 1
@@ -104,28 +103,25 @@ def test_certify_keeps_a_picture_unless_it_shall_not(run, tmp_path, monkeypatch)
     assert asked == [run]
 
 
-def test_a_model_in_a_folder_is_held_against_a_task(built, capsys, no_methods):
+def test_a_model_in_a_folder_is_held_against_a_task(built, capsys, no_methods, told):
     assert main(["certify", str(built), "--task", "parity", "--budget", "0.5"]) == 1
     said = capsys.readouterr()
     assert said.out.startswith("UNKNOWN: no failure in ")
     assert "certify: " in said.err
-    assert main(["certify", str(built), "--task", "even-pairs", "--budget", "30", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
+    found = told("certify", built, "--task", "even-pairs", "--budget", "30", code=1)
     assert (found["verdict"], found["made"]) == ("refuted", "given")
     assert main(["certify", str(built), "--task", "parity", "--word", "1:3 0"]) == 0
     assert capsys.readouterr().out == "right: after this word of 4 tokens the model says 1\n"
 
 
-def test_a_folder_says_how_its_model_was_made(built, tmp_path, capsys):
+def test_a_folder_says_how_its_model_was_made(built, tmp_path, told, refused):
     folder = tmp_path / "compiled"
     shutil.copytree(built, folder)
-    call = ["certify", str(folder), "--task", "even-pairs", "--budget", "30", "--json"]
+    call = ["certify", folder, "--task", "even-pairs", "--budget", "30"]
     (folder / "made.json").write_text('{"made": "compiled"}')
-    assert main(call) == 1
-    assert json.loads(capsys.readouterr().out)["made"] == "compiled"
+    assert told(*call, code=1)["made"] == "compiled"
     (folder / "made.json").write_text('{"made": "by hand"}')
-    assert main(call) == 2
-    assert "`made` must be compiled or consolidated or settled, got 'by hand'" in capsys.readouterr().err
+    refused(call, "`made` must be compiled or consolidated or settled, got 'by hand'")
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ FOLDERS = {
 }
 
 
-def refused(root: Path, run: Path, call: list[str], capsys, code: tuple[int, ...] = (2,)) -> None:
+def names_the_run(root: Path, run: Path, call: list[str], capsys, code: tuple[int, ...] = (2,)) -> None:
     got = main([*call, *(["--device", "cpu"] if call[0] == "eval" else [])])
     err = capsys.readouterr().err
     (line,) = [line for line in err.splitlines() if line.startswith("error: ")]
@@ -232,12 +232,12 @@ def test_a_damaged_record_is_named_by_every_verb(kind, damage, root, capsys):
     run = run_of(root, kind)
     {**RECORDS, **STRINGS, **TEXT}[damage](run)
     others_are_shown(root, run, kind, capsys, page=damage == "loss a text")
-    refused(root, run, ["report", str(run)], capsys)
-    refused(root, run, ["report", str(run), "--html", str(root / "one.html")], capsys)
-    refused(root, run, ["inspect", str(run), "clusters"], capsys)
-    refused(root, run, ["inspect", str(run), "clusters", "--html", str(root / "one.html")], capsys)
-    refused(root, run, ["certify", str(run)], capsys)
-    refused(root, run, ["eval", "perplexity", str(run)], capsys)
+    names_the_run(root, run, ["report", str(run)], capsys)
+    names_the_run(root, run, ["report", str(run), "--html", str(root / "one.html")], capsys)
+    names_the_run(root, run, ["inspect", str(run), "clusters"], capsys)
+    names_the_run(root, run, ["inspect", str(run), "clusters", "--html", str(root / "one.html")], capsys)
+    names_the_run(root, run, ["certify", str(run)], capsys)
+    names_the_run(root, run, ["eval", "perplexity", str(run)], capsys)
 
 
 @pytest.mark.parametrize("damage", WEIGHTS)
@@ -245,27 +245,25 @@ def test_weights_that_are_none_are_named(damage, root, capsys):
     run = run_of(root, "strings")
     WEIGHTS[damage](run)
     for call in (["inspect", str(run), "clusters", "--html", str(root / "one.html")], ["certify", str(run)]):
-        refused(root, run, call, capsys)
+        names_the_run(root, run, call, capsys)
 
 
 @pytest.mark.parametrize("damage", [*WEIGHTS, *FOLDERS])
 def test_the_folder_of_a_model_is_named(damage, root, capsys):
     run = run_of(root, "text")
     {**WEIGHTS, **FOLDERS}[damage](run)
-    refused(root, run, ["eval", "perplexity", str(run)], capsys)
+    names_the_run(root, run, ["eval", "perplexity", str(run)], capsys)
     if not damage.startswith("tokenizer"):
-        refused(root, run, ["certify", str(run / "model"), "--task", "parity"], capsys)
+        names_the_run(root, run, ["certify", str(run / "model"), "--task", "parity"], capsys)
 
 
-def test_a_file_of_settings_that_is_a_device_is_refused(capsys):
-    assert main(["bench", "--config", "/dev/full"]) == 2
-    assert "/dev/full: is a device" in capsys.readouterr().err
+def test_a_file_of_settings_that_is_a_device_is_refused(refused):
+    refused(["bench", "--config", "/dev/full"], "/dev/full: is a device")
 
 
-def test_more_strings_than_memory_are_refused(tmp_path, capsys):
-    call = ["export", "parity", "--lengths", "8", "--train", "100000000000", "--out", str(tmp_path / "out")]
-    assert main(call) == 2
-    assert "100,000,000,000 strings (train) need" in capsys.readouterr().err
+def test_more_strings_than_memory_are_refused(tmp_path, refused):
+    call = ["export", "parity", "--lengths", "8", "--train", "100000000000", "--out", tmp_path / "out"]
+    refused(call, "100,000,000,000 strings (train) need")
     assert not (tmp_path / "out").exists()
 
 
@@ -277,11 +275,10 @@ def test_a_missing_file_names_the_remedy(name, root):
         lab.load(root / "strings")
 
 
-def test_what_is_left_out_is_in_the_data_too(root, capsys):
+def test_what_is_left_out_is_in_the_data_too(root, capsys, told):
     run, other = (run_of(root, "strings", seed) for seed in (1, 0))
     halve(run / "model.safetensors")
-    assert main(["report", str(root / "strings"), "--json"]) == 1
-    data = json.loads(capsys.readouterr().out)
+    data = told("report", root / "strings", code=1)
     assert data["tasks"][0]["models"][0]["seeds"] == [0]
     assert f"{run}/model.safetensors: truncated or edited" in data["left_out"][0]
     halve(other / "model.safetensors")
@@ -298,10 +295,9 @@ def test_a_renamed_run_is_called_renamed(root, capsys):
     assert f"left out: {new}: renamed, and otherwise whole. Name it {run.name} again" in capsys.readouterr().err
 
 
-def test_runs_that_are_not_finished_are_told(root, capsys):
+def test_runs_that_are_not_finished_are_told(root, capsys, told):
     run = run_of(root, "strings")
     (run / "result.json").unlink()
     assert main(["report", str(root / "strings")]) == 0
     assert f"note: left out 1 run that is not finished: {run.name}." in capsys.readouterr().err
-    assert main(["report", str(root / "strings"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["unfinished"] == [str(run)]
+    assert told("report", root / "strings")["unfinished"] == [str(run)]

@@ -55,20 +55,18 @@ def test_clusters(path, tmp_path, capsys):
     assert f"The last checkpoint of {Path(path('regular-gpt')).name}." in text
 
 
-def test_receptive_field_as_json(path, tmp_path, capsys):
+def test_receptive_field_as_json(path, tmp_path, told):
     call = ["inspect", path("lstm"), "receptive-field", "--length", "30", "--strings", "3", "--checkpoint", "best"]
-    assert main([*call, "--json", "--html", str(tmp_path)]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = told(*call, "--html", tmp_path)
     assert (data["view"], data["checkpoint"], data["run"]) == ("receptive-field", "best", path("lstm"))
     assert data["page"] == str(tmp_path / "index.html")
     assert (data["model"], data["length"], data["strings"], len(data["cumulative"])) == ("lstm", 30, 3, 30)
-    assert main([*call[:2], "clusters", "--length", "30", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = told(*call[:2], "clusters", "--length", "30")
     assert data["page"] is None
     assert sum(data["sizes"]) == 30
 
 
-def test_attention(tmp_path, capsys):
+def test_attention(tmp_path, capsys, told):
     _, run = train(tmp_path, models=["regular-gpt", "chacal"])
     call = ["inspect", str(run.path), "attention"]
     page = tmp_path / "page.html"
@@ -77,8 +75,7 @@ def test_attention(tmp_path, capsys):
     assert "Layer 1, head 3 (chain attention, γ = 0.9)" in out
     assert "23 " in out, "24 tokens"
     assert page.read_text().count('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 252 ') == 1
-    assert main([*call, "--json", "--length", "5"]) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = told(*call, "--length", "5")
     assert (data["view"], len(data["words"])) == ("attention", 5)
     assert [layer["mixer"] for layer in data["layers"]] == ["softmax", "chain"]
     for head, words in (("9.0", "no head 0 in layer 9"), ("1", "LAYER.HEAD"), ("1.x", "LAYER.HEAD")):
@@ -131,14 +128,9 @@ def test_json_is_alone_on_stdout(path, capfd):
         ("/no/such/run", ["clusters"], "/no/such/run: no such file"),
     ],
 )
-def test_a_wrong_call_is_one_line_and_two(root, path, model, call, words, capsys):
+def test_a_wrong_call_is_one_line_and_two(root, path, model, call, words, refused):
     where = str(root) if model is None else model if model.startswith("/") else path(model)
-    assert main(["inspect", where, *call]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("error: ")
-    assert err.count("\n") == 1
-    assert words.lower() in err.lower()
+    refused(["inspect", where, *call], words)
 
 
 def test_a_diverged_model_is_a_finding(path, monkeypatch, capsys):
@@ -155,7 +147,7 @@ def test_a_diverged_model_is_a_finding(path, monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("error: lstm: its blocks put out NaN")
 
 
-def test_algebra(path, tmp_path, capsys, monkeypatch):
+def test_algebra(path, tmp_path, capsys, monkeypatch, told):
     """The run of a model whose weights were written down in the place of trained ones."""
     parity = tasks.get("parity")
     monkeypatch.setattr(lab, "load_model", lambda *_, **__: theory.exact_classifier(parity))
@@ -166,7 +158,6 @@ def test_algebra(path, tmp_path, capsys, monkeypatch):
     assert "equal to the machine at every length" in out
     assert (folder / "model.safetensors").is_file()
     assert "What regular-gpt on parity computes" in page.read_text()
-    assert main(["inspect", path("regular-gpt"), "algebra", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = told("inspect", path("regular-gpt"), "algebra")
     assert (found["algebra"]["elements"], found["regexes"]) == (2, {"1": "(0|10*1)*10*"})
     assert (lab.load(path("regular-gpt"))[0].path / "extracted.json").is_file()

@@ -111,8 +111,16 @@ def say(folder, monkeypatch, capsys):
     return said
 
 
-def is_one_line(err: str) -> bool:
-    return err.startswith("error: ") and err.count("\n") == 1
+@pytest.fixture
+def wrong(say):
+    """Returns the one line that a wrong call ends with."""
+
+    def line(*words) -> str:
+        code, out, err = say(*words)
+        assert (code, out, err[:7], err.count("\n")) == (2, "", "error: ", 1)
+        return err
+
+    return line
 
 
 @pytest.mark.parametrize("what", RUNS)
@@ -128,11 +136,8 @@ def test_report_runs_nothing_of_them(what, runs, say, tmp_path):
 @pytest.mark.parametrize(
     "call", ["inspect RUN clusters", "inspect RUN receptive-field", "inspect RUN algebra", "certify RUN"]
 )
-def test_their_code_waits_for_trust(what, call, runs, say):
-    code, out, err = say(*(runs[what] if word == "RUN" else word for word in call.split()))
-    assert (code, out) == (2, "")
-    assert is_one_line(err)
-    assert "--trust" in err
+def test_their_code_waits_for_trust(what, call, runs, wrong):
+    assert "--trust" in wrong(*(runs[what] if word == "RUN" else word for word in call.split()))
 
 
 @pytest.mark.parametrize("what", RUNS)
@@ -144,11 +149,8 @@ def test_inspect_with_trust(what, view, runs, say):
 
 
 @pytest.mark.parametrize("what", RUNS)
-def test_attention_is_refused_to_models_without(what, runs, say):
-    code, _, err = say("inspect", runs[what], "attention", "--trust")
-    assert code == 2
-    assert is_one_line(err)
-    assert "Use a model such as transformer" in err
+def test_attention_is_refused_to_models_without(what, runs, wrong):
+    assert "Use a model such as transformer" in wrong("inspect", runs[what], "attention", "--trust")
 
 
 @pytest.mark.parametrize("what", ["model", "task", "both"])
@@ -207,17 +209,12 @@ def test_a_wrong_word_of_ones_own_classes_is_shown_as_it_was_kept(runs, say):
 @pytest.mark.parametrize(
     ("what", "remedy"), [("no machine", "has no machine to be held against. Pass a"), ("no answers", "Set readout, a")]
 )
-def test_a_task_that_no_model_can_be_held_against_is_said_to_be_one(what, remedy, runs, say):
-    code, _, err = say("certify", runs[what], "--trust")
-    assert code == 2
-    assert is_one_line(err)
-    assert remedy in err
+def test_a_task_that_no_model_can_be_held_against_is_said_to_be_one(what, remedy, runs, say, wrong):
+    assert remedy in wrong("certify", runs[what], "--trust")
     code, out, _ = say("certify", runs[what], "--task", "parity", "--trust", "--budget", "2")
     assert (code, "REFUTED" in out) == (1, True)
-    for call in (["compile", RUNS[what][0], "--out", "compiled"], ["inspect", runs[what], "algebra", "--trust"]):
-        code, _, err = say(*call)
-        assert code == 2
-        assert is_one_line(err)
+    wrong("compile", RUNS[what][0], "--out", "compiled")
+    wrong("inspect", runs[what], "algebra", "--trust")
 
 
 @pytest.mark.slow
@@ -227,14 +224,12 @@ def test_compile(folder, say):
     assert (folder / "compiled" / "model.safetensors").is_file()
 
 
-def test_a_model_in_a_folder_is_certified_for_a_task_of_ones_own(folder, say):
+def test_a_model_in_a_folder_is_certified_for_a_task_of_ones_own(folder, say, wrong):
     theory.regular_gpt(tasks.get("parity").machine).save_pretrained(folder / "built")
     code, out, err = say("certify", "built", "--task", "mine.py:Even", "--budget", "4")
     assert code == 0, err
     assert "PROVED" in out
-    code, _, err = say("certify", "built", "--task", "mine.py:Firsts")
-    assert code == 2
-    assert is_one_line(err)
+    wrong("certify", "built", "--task", "mine.py:Firsts")
 
 
 @pytest.mark.parametrize("name", ["Even", "Firsts"])
@@ -261,23 +256,17 @@ def test_list_names_their_options(name, option, say):
         ["compile", "mine.py:Net", "--out", "x"],
     ],
 )
-def test_a_class_of_another_kind_is_refused_with_those_of_the_file(call, say):
-    code, _, err = say(*call)
-    assert code == 2
-    assert is_one_line(err)
-    assert "In it: " in err
+def test_a_class_of_another_kind_is_refused_with_those_of_the_file(call, wrong):
+    assert "In it: " in wrong(*call)
 
 
 @pytest.mark.parametrize("what", RUNS)
 @pytest.mark.parametrize("trust", [[], ["--trust"]])
-def test_eval_reads_no_run_on_strings(what, trust, runs, say):
-    code, _, err = say("eval", "perplexity", runs[what], *trust)
-    assert code == 2
-    assert is_one_line(err)
-    assert "lengthwise train" in err
+def test_eval_reads_no_run_on_strings(what, trust, runs, wrong):
+    assert "lengthwise train" in wrong("eval", "perplexity", runs[what], *trust)
 
 
-def test_eval_of_ones_own_model_on_text(folder, say):
+def test_eval_of_ones_own_model_on_text(folder, say, wrong):
     words = ["the", "cat", "sat", "on", "a", "mat", "and", "dog", "ran"]
     (folder / "corpus").mkdir()
     for i in range(40):
@@ -290,19 +279,10 @@ def test_eval_of_ones_own_model_on_text(folder, say):
     assert run.experiment.model.options == {"width": 6}
     needle = ["needle", "--lengths", "128", "--samples", "1", "--depths", "0.5"]
     for call in (["perplexity"], needle):
-        code, _, err = say("eval", *call, run.path, "--device", "cpu")
-        assert code == 2
-        assert is_one_line(err)
-        assert "--trust" in err
+        assert "--trust" in wrong("eval", *call, run.path, "--device", "cpu")
     assert say("eval", "perplexity", run.path, "--device", "cpu", "--trust")[0] == 0
-    refused = (
-        ["eval", *needle, run.path, "--trust"],
-        ["eval", "perplexity", run.path, "--trust", "--convert", "chain"],
-    )
-    for call in (*refused, ["inspect", run.path, "clusters", "--trust"], ["certify", run.path, "--trust"]):
-        code, _, err = say(*call)
-        assert code == 2
-        assert is_one_line(err)
+    for call in (["eval", *needle], ["eval", "perplexity", "--convert", "chain"], ["inspect"], ["certify"]):
+        wrong(*call, run.path, *(["clusters"] if call == ["inspect"] else []), "--trust")
 
 
 @pytest.mark.parametrize("models", [["mine.py:Net,lstm"], ["lstm,mine.py:Net"], ["mine.py:Net", "-m", "lstm"]])

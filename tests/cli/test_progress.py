@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from dataclasses import replace
 
 import pytest
@@ -62,31 +61,17 @@ class Late(lab.InProcess):
                 job.hear(progress)
 
 
-@pytest.mark.parametrize("steps", [5, 20])
-@pytest.mark.parametrize("terminal", [False, True])
-def test_progress_after_the_outcome_is_no_news(quick, tmp_path, capsys, steps, terminal):
-    experiments = quick(seeds=2, steps=steps)
-    for found in (0, 2):
-        with Watch(
-            experiments, Console(stderr=True, width=200, force_terminal=terminal, highlight=False), tmp_path
-        ) as watch:
-            outcomes = lab.run(experiments, tmp_path, launch=Late(), progress=watch)
-        assert [(o.error, o.found) for o in outcomes] == [(None, bool(found))] * 2
-        err = capsys.readouterr().err
-        assert err.count("found finished") == found
-        assert err.count("[2/2] lstm seed 1: ") == 1
-
-
 def launches():
     """Other processes take seconds to start."""
-    for launch in ("here", "pool", "slurm", "ray"):
-        marks = [] if launch == "here" else [pytest.mark.slow]
+    for launch in ("here", "late", "pool", "slurm", "ray"):
+        marks = [] if launch in ("here", "late") else [pytest.mark.slow]
         yield from (pytest.param(launch, steps, marks=marks) for steps in (5, 20, 100))
 
 
+@pytest.mark.parametrize("terminal", [False, True])
 @pytest.mark.parametrize(("launch", "steps"), list(launches()))
-def test_short_runs_of_every_launch_are_told_once(quick, tmp_path, capsys, monkeypatch, launch, steps):
-    engine = launch
+def test_short_runs_of_every_launch_are_told_once(quick, tmp_path, capsys, monkeypatch, launch, steps, terminal):
+    engine = Late() if launch == "late" else launch
     if launch == "slurm":
         pytest.importorskip("submitit")
         monkeypatch.setattr("lengthwise.lab.slurm_jobs.LOOK_EVERY", 0.1)
@@ -95,7 +80,8 @@ def test_short_runs_of_every_launch_are_told_once(quick, tmp_path, capsys, monke
         pytest.importorskip("ray")
     experiments = quick(seeds=2, steps=steps)
     for found in (0, 2):
-        with Watch(experiments, Console(stderr=True, width=200), tmp_path) as watch:
+        err = Console(stderr=True, width=200, force_terminal=terminal, highlight=False)
+        with Watch(experiments, err, tmp_path) as watch:
             outcomes = lab.run(experiments, tmp_path, launch=engine, progress=watch)
         assert [(o.error, o.found) for o in outcomes] == [(None, bool(found))] * 2
         err = capsys.readouterr().err
@@ -154,6 +140,8 @@ def test_lines_tell_variants_apart():
     assert len({*names([*wide, *longer]).values()}) == 3, "tested at other lengths"
     sums = plan("modular-sum", ["lstm"], settings={"task.modulus": 3, "model.width": 32})
     assert list(names([wide[0], *sums]).values()) == ["parity lstm seed 0", "modular-sum (modulus=3) lstm seed 0"]
+    files = [replace(wide[0], model=replace(wide[0].model, name=f"{place}/toys.py:Net")) for place in "ab"]
+    assert list(names(files).values()) == ["a/toys.py:Net seed 0", "b/toys.py:Net seed 0"]
 
 
 def test_one_length_is_one():
@@ -171,25 +159,3 @@ def test_the_verdict_is_on_longer_strings(root):
     assert [part.split(" at ")[1] for part in verdict(lab.Outcome(below, run)).split(", ")] == ["44", "60"]
     none = replace(below, training=trained.but(lengths=(42, 60)))
     assert verdict(lab.Outcome(none, run)).endswith("at 42–60"), "with nothing longer, what there is"
-
-
-def test_lines_tell_files_of_one_name_apart(root):
-    bench(root)
-    e = lab.load(root)[0].experiment
-    here, there = (replace(e, model=replace(e.model, name=f"{place}/toys.py:Net")) for place in "ab")
-    watch, file, _ = following([here, there])
-    for one in (here, there):
-        hear(watch, one, 1)
-    assert [line.split(" seed")[0] for line in file.getvalue().splitlines()] == ["a/toys.py:Net", "b/toys.py:Net"]
-
-
-def test_runs_are_not_searched_for_each_name():
-    experiments = lab.plan("parity", ["lstm"], seeds=50, train_length=8, test_lengths="8")
-    calls = []
-    sys.setprofile(lambda frame, event, what: calls.append(event == "c_call" and what.__name__ == "count"))
-    try:
-        called = names(experiments)
-    finally:
-        sys.setprofile(None)
-    assert len(set(called.values())) == 50
-    assert sum(calls) < 50

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lengthwise import Error, lab
+from lengthwise import lab
 from lengthwise.cli import main, study
 from lengthwise.cli.bench import bench
 from lengthwise.cli.study import write_study
-from lengthwise.errors import UnknownName
 from lengthwise.lab import loggers
 from lengthwise.lab.grid import parse
 
@@ -24,31 +23,10 @@ def planned(said):
 
 
 def test_a_file_repeats_the_call(tmp_path):
-    words = [
-        "task.pattern=10",
-        "task.alphabet=10",
-        "training.steps=1e2",
-        "training.betas=0.9,0.98",
-        "training.clip=none",
-    ]
-    words += [
-        "model.width=16",
-        "transformer.position=none",
-        "transformer.initializer_range=0.5",
-        "tests.samples=4",
-    ]
-    said = {
-        "task": "regex",
-        "models": ["transformer", "transformer"],
-        "seeds": 2,
-        "train_length": 9,
-        "test_lengths": "2:20:1",
-    }
-    said = {**said, "settings": parse(words), "out": "some where", "workers": None}
-    said |= {
-        "settings": {**said["settings"], "task.pattern": parse(["task.pattern=(10|01)*"])["task.pattern"]},
-        "test_lengths": "20,30",
-    }
+    words = "task.pattern=(10|01)* task.alphabet=10 training.steps=1e2 training.betas=0.9,0.98 training.clip=none "
+    words += "model.width=16 transformer.position=none transformer.initializer_range=0.5 tests.samples=4"
+    said = {"task": "regex", "models": ["transformer", "transformer"], "seeds": 2, "train_length": 9}
+    said |= {"test_lengths": "20,30", "settings": parse(words.split()), "out": "some where", "workers": None}
     for seeds in (2, [1, 5]):
         write_study(tmp_path / "study.toml", {**said, "seeds": seeds})
         assert read_study(tmp_path / "study.toml")["seeds"] == seeds
@@ -56,25 +34,6 @@ def test_a_file_repeats_the_call(tmp_path):
     again = read_study(tmp_path / "study.toml")
     assert (again["out"], again["seeds"]) == ("some where", 2)
     assert planned(again) == planned(said)
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "words"),
-    [
-        ('tsk = "parity"', UnknownName, "Did you mean 'task'"),
-        ('seeds = "many"', Error, "seeds must be a whole number at least 1"),
-        ("seeds = 0", Error, "seeds must be a whole number at least 1"),
-        ("seeds = []", Error, "seeds must be a whole number at least 1"),
-        ("seeds = [-1]", Error, "seeds must be"),
-        ("task = ", Error, "not a readable TOML file"),
-    ],
-)
-def test_a_wrong_file_is_refused(tmp_path, text, error, words):
-    (tmp_path / "study.toml").write_text(text)
-    with pytest.raises(error, match=words):
-        read_study(tmp_path / "study.toml")
-    with pytest.raises(Error, match="no such file"):
-        read_study(tmp_path / "nowhere.toml")
 
 
 def test_typed_words_win_over_the_file(tmp_path, capsys):
@@ -165,14 +124,8 @@ def test_a_file_keeps_rates_and_loggers(tmp_path, capsys, monkeypatch):
 def test_a_sweep_chooses_on_validation_and_is_kept_in_a_file(tmp_path, capsys):
     quick = "-s training.steps=2 -s training.batch=4 -s training.validation_samples=4 -s tests.samples=2"
     words = "bench parity -m rnn,gru --train-length 4 --test-lengths 8 --workers 1 --device cpu --sweep rnn.width=4,8"
-    call = [
-        *words.split(),
-        "--sweep",
-        "training.betas=(0.9,0.98),(0.9,0.9)",
-        *quick.split(),
-        "--out",
-        str(tmp_path / "runs"),
-    ]
+    words += " --sweep training.betas=(0.9,0.98),(0.9,0.9)"
+    call = [*words.split(), *quick.split(), "--out", str(tmp_path / "runs")]
     assert main([*call, "--save-config", str(tmp_path / "a.toml")]) == 0
     out, err = capsys.readouterr()
     assert "sweep: 6 runs, 1 of each setting" in err
