@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 import re
-from importlib.resources import files
 
 import pytest
 
@@ -123,26 +122,6 @@ def test_a_map_shades_what_is_high():
     assert panel.text.splitlines() == ["chunk      a    b<", "C=2      0.0  50.0", "C=3    100.0     –"]
     narrowed = heat_map("Map", "", ["r"], ["a", "b"], [[1.0, 5.0]], low=0, high=2)
     assert re.findall(r"var\(--s0\) (\d+)%", narrowed.html) == ["25", "50"]
-
-
-def test_numbers_stand_out_in_the_deepest_cell():
-    css = files("lengthwise.report").joinpath("page.css").read_text(encoding="utf-8")
-    schemes = re.findall(r":root \{(.*?)\}", css, re.S)
-    assert len(schemes) == 2, "light and dark"
-    for scheme in schemes:
-        colour = {
-            name: [int(code[i : i + 2], 16) for i in (0, 2, 4)]
-            for name, code in re.findall(r"--(\w+): #(\w{6})", scheme)
-        }
-        deepest = [(DEEPEST * a + (100 - DEEPEST) * b) / 100 for a, b in zip(colour["s0"], colour["card"], strict=True)]
-        ink, cell = sorted([luminance(colour["ink"]), luminance(deepest)])
-        assert (cell + 0.05) / (ink + 0.05) >= 4.5
-
-
-def luminance(colour: list[float]) -> float:
-    """As WCAG has it."""
-    r, g, b = (v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in (c / 255 for c in colour))
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
 
 def test_ids_are_unique_over_panels_and_the_same_again():

@@ -53,7 +53,7 @@ def _of_one(section: Section, several: bool) -> str:
     who: dict[Standing, list[str]] = {"proved": [], "right": [], "flawed": [], "between": [], "guesses": []}
     verdicts = verdicts_of(section)
     for group in section.groups:
-        who[_at_every_length(group, verdicts) or standing(scores[group.label])].append(group.label)
+        who[_standing(group, section, verdicts)].append(group.label)
     base = percent(next(iter(scores.values())).baseline)
     clauses = []
     if who["proved"]:
@@ -78,13 +78,13 @@ def _of_one(section: Section, several: bool) -> str:
     return f"{task} {longest:,} {section.unit}{times} {'; '.join(clauses)}."
 
 
-def _at_every_length(group: SeedGroup, verdicts: Mapping[str, Sequence[Verdict]]) -> Standing | None:
-    """Where the verdicts on its seeds put a model that is right on the strings tested; None where they say nothing."""
+def _standing(group: SeedGroup, section: Section, verdicts: Mapping[str, Sequence[Verdict]]) -> Standing:
+    """Where a model stands by the verdicts on its seeds and, where they say nothing, by its score at the longest."""
     marks = [verdict.mark for verdict in verdicts.get(group.label, [])]
     if marks == ["✓"] * len(group.runs):
         return "proved"
-    right = standing(summary(group.runs, group.experiment.tests.lengths[-1:])) == "right"
-    return "flawed" if right and "✗" in marks else None
+    score = standing(summary(group.runs, section.lengths[-1:]))
+    return "flawed" if score == "right" and "✗" in marks else score
 
 
 def _subject(labels: Sequence[str], models: int) -> str:
@@ -97,8 +97,7 @@ def _of_many(sections: Sequence[Section]) -> str:
     for section in sections:
         verdicts = verdicts_of(section)
         for group in section.groups:
-            score = standing(summary(group.runs, section.lengths[-1:]))
-            counts.setdefault(group.experiment.model.name, []).append(_at_every_length(group, verdicts) or score)
+            counts.setdefault(group.experiment.model.name, []).append(_standing(group, section, verdicts))
     clauses = []
     for name, kinds in sorted(counts.items(), key=lambda item: -item[1].count("right") / len(item[1])):
         clause = f"{name} is right in {kinds.count('right')} of {len(kinds)} cases"

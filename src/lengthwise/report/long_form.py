@@ -63,11 +63,13 @@ def rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     if not unique:
         raise Error("There is nothing to report: no finished run was given. Start one with `lengthwise bench`.")
     settings = _settings_shown([run.experiment for run in unique])
-    made = [
-        {**_about(run), **own, **numbers, **_origin(run)}
-        for run, own in zip(unique, settings, strict=True)
-        for numbers in (_on_text(run) if run.experiment.on_text else _on_strings(run))
-    ]
+    made: list[dict[str, Any]] = []
+    for run, own in zip(unique, settings, strict=True):
+        e, result = run.experiment, run.result
+        about = {"text" if e.on_text else "task": e.data.name, "model": e.model.name, "seed": e.seed}
+        origin = {"parameters": result["parameters"], "train_seconds": result["seconds"]["train"], "hash": e.hash}
+        numbers = _on_text(run) if e.on_text else _on_strings(run)
+        made += [{**about, **own, **each, **origin, "run": run.path.name} for each in numbers]
     columns = _in_order(made)
     return [{name: row.get(name) for name in columns} for row in made]
 
@@ -99,11 +101,6 @@ def as_word(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and not any(isinstance(each, (dict, list, tuple)) for each in value):
         return ",".join(map(str, value))
     return json.dumps(value, sort_keys=True) if isinstance(value, (dict, list, tuple)) else value
-
-
-def _about(run: Run) -> dict[str, Any]:
-    e = run.experiment
-    return {"text" if e.on_text else "task": e.data.name, "model": e.model.name, "seed": e.seed}
 
 
 def _on_strings(run: Run) -> Iterator[dict[str, Any]]:
@@ -145,15 +142,6 @@ def _on_text(run: Run) -> Iterator[dict[str, Any]]:
         row |= {"best_step": best["step"], "best_validation": best["validation"]["loss"]} if best else {}
         row |= {key: value for key, value in run.result.get("answers", {}).items() if key in ("metric", "score")}
         yield row
-
-
-def _origin(run: Run) -> dict[str, Any]:
-    return {
-        "parameters": run.result["parameters"],
-        "train_seconds": run.result["seconds"]["train"],
-        "hash": run.experiment.hash,
-        "run": run.path.name,
-    }
 
 
 def _in_order(made: list[dict[str, Any]]) -> list[str]:

@@ -89,7 +89,8 @@ def _at(section: Section, r: Range) -> str:
     order = sorted(scores, key=lambda label: -scores[label].mean)
     base = percent(scores[order[0]].baseline)
     named = ", ".join(f"{label} {percent(scores[label].mean)}%" for label in order)
-    return f"{section.at(r)}: {named}. The majority answer would score {base}%."
+    at = section.span(r.lengths[0], r.lengths[-1])
+    return f"At {at}: {named}. The majority answer would score {base}%."
 
 
 def majority_row(section: Section) -> list[str]:

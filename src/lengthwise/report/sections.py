@@ -81,24 +81,19 @@ class Section:
         e = self.experiment.tests
         to = f"{max(e.lengths):,}" + (f" {self.unit}" if self.unit != TOKENS else "")
         which = lengths_of(self.groups[0].first)
-        return f"trained on {self.trained}, tested to {to}, {e.samples} strings each" + f", {which}" * bool(which)
+        trained = f"trained on {self.span(*self.train)}, tested to {to}, {e.samples} strings each"
+        return trained + f", {which}" * bool(which)
 
-    @property
-    def trained(self) -> str:
+    def span(self, low: int, high: int) -> str:
         """`lengths 1–40`, or `1–16 operations`."""
-        low, high = self.train
-        return length_range(self.train) if self.unit == TOKENS else f"{f'{low}–' * (low < high)}{high:,} {self.unit}"
+        if self.unit == TOKENS:
+            return length_range((low, high))
+        return f"{f'{low:,}–' * (low < high)}{high:,} {self.unit}"
 
     @cached_property
     def unit(self) -> str:
         """What a length counts."""
         return unit_of(self.experiment.task)
-
-    def at(self, r: Range) -> str:
-        """`At lengths 41–500`, or `At 17–64 operations`."""
-        if self.unit == TOKENS:
-            return f"At length{'s' * (len(r.lengths) > 1)} {r.label}"
-        return f"At {r.label} {self.unit}"
 
     @property
     def lengths(self) -> list[int]:
@@ -146,7 +141,7 @@ def group_runs(runs: Iterable[Run], notes: Mapping[str, str] | None = None) -> l
     ]
     titles = [section.title for section in sections]
     named = [
-        replace(each, name=each.title + f", trained on {each.trained}" * (titles.count(each.title) > 1))
+        replace(each, name=each.title + f", trained on {each.span(*each.train)}" * (titles.count(each.title) > 1))
         for each in sections
     ]
     return _ranked(sorted(named, key=lambda section: titles.index(section.title)))
