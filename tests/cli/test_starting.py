@@ -14,6 +14,8 @@ from lengthwise.cli.study import settings_typed
 from lengthwise.cli.work import check_settings
 from lengthwise.errors import Error, UnknownName
 
+from .listed_names import rows
+
 HEAVY = ("torch", "transformers", "numpy", "pandas", "matplotlib")
 
 VERBS = ("list", "bench", "train", "eval", "reproduce", "report", "inspect", "certify", "export", "compile", "doctor")
@@ -93,8 +95,8 @@ for call in {list(LIGHT)}:
 
 
 def test_the_names_that_are_listed_are_those_of_the_registries():
-    """If not: `python -c "from lengthwise.cli import registries; registries.write()"`."""
-    assert [json.loads(row) for row in registries.FILE.read_text().splitlines()] == list(registries.rows())
+    """If not: `python tests/cli/listed_names.py`."""
+    assert [json.loads(row) for row in registries.FILE.read_text().splitlines()] == list(rows())
 
 
 @pytest.mark.parametrize("name", ["d-7", "tomita-9", "regex:(ab)*"])

@@ -1,8 +1,6 @@
 """Every name that the verbs take, with its line and its options, from `names.jsonl`: a registry would import torch.
 
-A test holds that file to the registries, and `write` writes it:
-
-    python -c "from lengthwise.cli import registries; registries.write()"
+A test holds that file to the registries. After one has changed, `python tests/cli/listed_names.py` writes it anew.
 """
 
 from __future__ import annotations
@@ -10,13 +8,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ..errors import UnknownName
-from ..files import read_text, write_text
+from ..files import read_text
 from ..own_code import OTHER_MODELS
 
 FILE = Path(__file__).with_name("names.jsonl")
@@ -89,37 +86,3 @@ def check(table: str, name: str) -> None:
     known = dict.fromkeys([*lines(table), *(key if isinstance(key, str) else " ".join(key) for key in live)])
     if name not in known and not re.fullmatch(NOT_LISTED[table], name, re.DOTALL):
         raise UnknownName(table[:-1], name, known, also=OTHER_MODELS if table == "models" else "")
-
-
-def rows() -> Iterator[dict[str, Any]]:
-    """Yields what the file holds, from the registries themselves."""
-    from .. import lab, mixers, models, positions, recipes, tasks
-
-    every: dict[str, tuple[dict[str, str], Any]] = {
-        "tasks": (tasks.available(), tasks.options),
-        "models": (models.available(), models.options),
-        "recipes": (recipes.available(), lambda name: recipes.options(*name.split())),
-        "positions": ({name: _about(kind) for name, kind in positions.POSITIONS.items()}, positions.options),
-        "mixers": ({name: _about(kind) for name, kind in mixers.MIXERS.items()}, mixers.options),
-        "settings": (SETTINGS, lab.settings_of_part),
-    }
-    for table, (names, of) in every.items():
-        for name, line in names.items():
-            known = [option.to_json() for option in of(name).values()]
-            yield json.loads(json.dumps({"table": table, "name": name, "line": line, "options": known}))
-
-
-def _about(kind: Any) -> str:
-    """The first sentence on a class; where its docstring is on options, that of its file."""
-    kind = getattr(kind, "func", kind)
-    own = kind.__doc__ or ""
-    text = (sys.modules[kind.__module__].__doc__ or "") if own.strip()[:1] in ("", "`") else own
-    paragraph = " ".join(text.strip().split("\n\n")[0].split())
-    whole = re.match(r".*?[.?!](?=\s|$)", paragraph)
-    # A sentence may run into a formula that is set apart.
-    return whole[0] if whole else paragraph.split(":")[0] + "."
-
-
-def write() -> None:
-    """Writes the file, after a registry has changed."""
-    write_text(FILE, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows()))

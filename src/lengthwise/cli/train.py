@@ -110,19 +110,14 @@ def train(context: typer.Context, *, texts: Texts, running: Running) -> None:
             if study["conversions"]:
                 raise Error("--convert is for --from MODEL. A model from scratch takes its options behind its name.")
             asked = {name: study[name] for name in ("seeds", "tokenizer", "vocabulary", *how)}
+            asked |= {"train_length": study["train_length"] or 128, "store": running.out / "text"}
             with watched("tokenizing") as watch:
 
                 def tell(done: int, of: int) -> None:
                     if of > SMALL:
                         watch(Stage(f"{done / of:.0%} of {of:,} characters", done / of))
 
-                experiments = lab.plan_language_models(
-                    study["corpus"],
-                    study["models"],
-                    **{**asked, "train_length": study["train_length"] or 128},
-                    store=running.out / "text",
-                    tokenizing=tell,
-                )
+                experiments = lab.plan_language_models(study["corpus"], study["models"], **asked, tokenizing=tell)
         if texts.save_config:
             write_study(texts.save_config, study)
     carry_out(
