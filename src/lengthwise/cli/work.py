@@ -229,24 +229,21 @@ def _compared(runs: list[Run], setting: str, choices: Sequence[Choice]) -> list[
 @contextlib.contextmanager
 def watched(verb: str) -> Iterator[Watcher]:
     """On a terminal a bar, elsewhere a line at every tenth of the time."""
-    err = console.err()
-    if not err.is_terminal:
-        tenth = -1
+    from rich.progress import BarColumn, Progress, TextColumn
 
-        def line(stage: Stage) -> None:
+    err, tenth = console.err(), -1
+    columns = (BarColumn(bar_width=15), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as drawn:
+        bar = drawn.add_task("", total=1.0)
+
+        def hear(stage: Stage) -> None:
             nonlocal tenth
-            if int(stage.share * 10) > tenth:
+            drawn.update(bar, completed=stage.share, description=stage.doing)
+            if drawn.disable and int(stage.share * 10) > tenth:
                 tenth = int(stage.share * 10)
                 err.print(f"{verb}: {stage.doing}", markup=False)
 
-        yield line
-        return
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (BarColumn(bar_width=15), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=err, transient=True) as drawn:
-        bar = drawn.add_task("", total=1.0)
-        yield lambda stage: drawn.update(bar, completed=stage.share, description=stage.doing)
+        yield hear
 
 
 def page_path(path: Path) -> Path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ShapeError
@@ -270,8 +270,8 @@ def line_chart(
     places = {name: float(x) for name, x in (marks or {}).items()}
     lines = {name: {"x": xs, "y": ys} for name, (xs, ys) in plain.items()}
     data = table.data if table else {"x": x_label, "y": y_label, "series": lines, "marks": places}
-    chart = Chart(title, caption, x_label, y_label, plain, False, log_x, log_y, percent, places, data=data)
-    return replace(chart, below=(table,)) if table else chart
+    below = (table,) if table else ()
+    return Chart(title, caption, x_label, y_label, plain, False, log_x, log_y, percent, places, data=data, below=below)
 
 
 def scatter_plot(title: str, caption: str, x_label: str, y_label: str, groups: Mapping[str, Sequence[Point]]) -> Chart:
