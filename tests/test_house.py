@@ -185,7 +185,7 @@ LINES = {
     "lab": 5_593,
     "insight": 1_005,
     "theory": 1_018,
-    "verify": 9_591,
+    "verify": 9_817,
     "report": 3_986,
     "recipes": 4_575,
     "cli": 3_221,

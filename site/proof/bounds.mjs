@@ -219,5 +219,21 @@ export function machine(claim, outputs, symbols, chunk = 1) {
   }
   const asks = claim.delta.some((row, q) => reached[q] && row.some((to) => claim.asked[to]));
   must(asks, "the claim is vacuous: after no string is anything asked");
-  return { ...claim, heeded, reached, letters };
+  return { ...claim, heeded, reached, letters, alike: alike(claim, chunk) };
+}
+
+/** The number of each state; two have one if no C k symbols lead from them to different answers. */
+function alike({ delta, asked, answers }, chunk) {
+  const numbered = (rows) => {
+    const numbers = new Map();
+    for (const row of rows) if (!numbers.has(String(row))) numbers.set(String(row), numbers.size);
+    return rows.map((row) => numbers.get(String(row)));
+  };
+  let number = numbered(asked.map((is, q) => (is ? answers[q] : "none")));
+  for (let round = 0; round < delta.length; round++) {
+    let ahead = number;
+    for (let k = 0; k < chunk; k++) ahead = numbered(delta.map((row) => row.map((to) => ahead[to])));
+    number = numbered(number.map((own, q) => [own, ahead[q]]));
+  }
+  return number;
 }

@@ -12,7 +12,8 @@
 // lies in one; where the head is right on all of them every word is answered right.
 //
 // The nodes of one level are made of those of the level below, of which the first alone may lack symbols, as then the node
-// does. So a box may be of a level, and of nodes that lack symbols or of those that do not.
+// does. So a box or a code may be of a level, and of nodes that lack symbols or of those that do not. Behind a node C k
+// symbols come, so its map need only lead to states that are alike to those, whatever C k symbols follow.
 //
 // A discrete node is one of finitely many: code = argmax in each group of choices of Z y + c, and the sum of the codebook's
 // vectors for this code stands in the place of y. Then the proof lists codes in the place of boxes.
@@ -248,29 +249,38 @@ function* checkBoxes(claim, proof, w) {
 }
 
 function* checkCodes(claim, proof, w) {
-  const C = w.chunk;
-  must(proof.codes.every(({ code, element }) => whole(element, proof.elements.length) && code.length === w.groups && code.every((c) => whole(c, w.codes))), "a code is none");
-  const numbers = new Map(proof.codes.map(({ code }, i) => [String(code), i]));
-  must(numbers.size === proof.codes.length, "a code is listed twice");
-  const count = Math.max(claim.letters, proof.codes.length);
-  must(count ** C <= MOST_TUPLES, "the proof has too many nodes for this page");
+  const C = w.chunk, { codes } = proof;
+  must(codes.every(({ code, element }) => whole(element, proof.elements.length) && code.length === w.groups && code.every((c) => whole(c, w.codes))), "a code is none");
+  must(codes.every(({ level = 0, lacking = false }) => whole(level, 2 ** 31) && typeof lacking === "boolean"), "a code is of no level");
+  must(proof.returns === undefined || whole(proof.returns, 2 ** 31), "what is made of the last level is of none");
+  const key = (level, lacking, code) => `${level} ${lacking} ${code}`;
+  const numbers = new Map(codes.map(({ code, level = 0, lacking = false }, i) => [key(level, lacking, code), i]));
+  must(numbers.size === codes.length, "a code is listed twice");
+  const split = codes.some((each) => "lacking" in each), top = Math.max(...codes.map(({ level = 0 }) => level));
 
-  const decide = decider(w), maps = proof.codes.map(({ element }) => proof.elements[element]);
-  const nodes = proof.codes.map(({ code }) => {
+  const decide = decider(w), maps = codes.map(({ element }) => proof.elements[element]);
+  const nodes = codes.map(({ code }) => {
     const rows = picked(w, code);
     return Array.from({ length: w.width }, (_, i) => computed(rows.map((row) => constant(row[i])), w.groups, 0));
   });
-  const leaves = w.leaves.slice(0, claim.letters).map((x) => Array.from(x, (k) => [k, k]));
-  const letters = leaves.map((_, s) => claim.delta.map((row) => row[s]));
+  const letters = w.leaves.slice(0, claim.letters).map((x, s) => (
+    { vector: Array.from(x, (k) => [k, k]), map: claim.delta.map((row) => row[s]), name: claim.symbols[s], above: 0, lacking: false }));
+  const listed = codes.map(({ level = 0, lacking = false }, i) => (
+    { vector: nodes[i], map: maps[i], name: `node ${i}`, level, lacking, above: level === top ? proof.returns ?? top : level + 1 }));
+  const levels = [...new Set(listed.map(({ level }) => level))].sort((x, y) => x - y).map((level) => listed.filter((each) => each.level === level));
+  /** Whether both maps lead to states that are alike: of a beginning from the start, else from all. */
+  const agree = (own, map, lacking) => map.every((to, q) => (lacking ? q !== claim.start : !claim.reached[q]) || claim.alike[own[q]] === claim.alike[to]);
   let conditions = 0, margin = Infinity;
-  for (const [vectors, of, names] of [[leaves, letters, claim.symbols], [nodes, maps, proof.codes.map((_, i) => `node ${i}`)]]) {
+  for (const members of [letters, ...levels]) {
+    must(members.length ** C <= MOST_TUPLES, "the proof has too many nodes for this page");
     for (let length = 1; length <= C; length++) {
-      for (const tuple of tuples(vectors.length, length)) {
-        const map = product(tuple.map((i) => of[i]));
-        if (!matters(claim, map, length, C)) continue;
-        const [code, gap] = decide(tuple.map((i) => vectors[i])), at = numbers.get(String(code)), text = tuple.map((i) => names[i]).join(", ");
+      for (const tuple of tuples(members.length, length)) {
+        const taps = tuple.map((i) => members[i]), map = product(taps.map((each) => each.map));
+        if (taps.slice(1).some(({ lacking }) => lacking) || !matters(claim, map, length, C)) continue;
+        const lacking = split && (length < C || taps[0].lacking), text = taps.map(({ name }) => name).join(", ");
+        const [code, gap] = decide(taps.map(({ vector }) => vector)), at = numbers.get(key(taps[0].above, lacking, code));
         must(gap > 0, `the node of ${text} is not surely decided`);
-        must(at !== undefined && String(maps[at]) === String(map), `the node of ${text} has no listed code of the product of their maps`);
+        must(at !== undefined && agree(maps[at], map, lacking), `the node of ${text} has no listed code of the product of their maps`);
         margin = Math.min(margin, gap);
         conditions += 1;
         yield { kind: "step", text: `${text} → node ${at}` };

@@ -17,6 +17,7 @@ from lengthwise.verify import checker
 
 from ..report.test_html_page import browser
 from ..verify.corpus_networks import flip_flop_proved
+from ..verify.test_codes_by_level import tomita_5_by_level
 from ..verify.test_theorem import RNNS
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
@@ -99,6 +100,19 @@ def test_affine_forms_hold_what_boxes_lead_to():
         assert wide < 60, name
     for x, value in said["erfs"]:
         assert abs(value - math.erf(x)) < 2**-42, x
+
+
+def test_codes_of_levels_are_checked_as_python_checks_them(build):
+    certificate, weights = tomita_5_by_level()
+    listed = certificate["proof"]["codes"]
+    fewer = {**certificate, "proof": {**certificate["proof"], "codes": listed[:-1]}}
+    flat = [{name: each[name] for name in ("element", "code")} for each in listed]
+    mixed = {**certificate, "proof": {**certificate["proof"], "codes": flat}}
+    verdict, *rejected = in_javascript([build.proof_of(each, weights) for each in (certificate, fewer, mixed)])
+    report = checker.check(certificate, weights)
+    assert verdict["conditions"] == report.conditions
+    assert verdict["margin"] == pytest.approx(report.margin, rel=0.01)
+    assert [each["why"].split(" the ")[-1] for each in rejected] == ["product of their maps", "a code is listed twice"]
 
 
 def test_a_weight_that_is_another_is_seen_by_its_digest(build):

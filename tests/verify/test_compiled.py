@@ -25,7 +25,7 @@ from lengthwise.verify.consolidate.compiling import fitted
 from lengthwise.verify.consolidate.element_codes import structured_codes
 from lengthwise.verify.prove import node
 from lengthwise.verify.prove.codes import prove_codes
-from lengthwise.verify.verdict import Unknown
+from lengthwise.verify.verdict import Refuted, Unknown
 
 from .proposals import accepted
 
@@ -112,8 +112,10 @@ def test_what_is_changed_so_that_a_condition_fails_is_not_proved(parity, what):
     proof = prove_codes(model, parity.claim, 60)
     words = torch.tensor([[w >> i & 1 for i in range(7)] for w in range(128)])
     wrong = (model(words, logits_to_keep=1).logits[:, 0].argmax(-1) != words.sum(1) % 2).any()
-    assert isinstance(proof, Unknown) or not wrong
-    assert what == "codebook" or isinstance(proof, Unknown)
+    assert isinstance(proof, (Unknown, Refuted)) or not wrong
+    assert what == "codebook" or isinstance(proof, (Unknown, Refuted))
+    if isinstance(proof, Refuted):
+        assert model(torch.tensor([proof.word])).logits[0, -1].argmax() == proof.said != proof.right
 
 
 def closure_of(made):
@@ -163,8 +165,9 @@ def test_other_methods_take_no_discrete_nodes(parity):
 
 def test_another_machine_is_not_proved(parity):
     other = automata.Semiautomaton([[0, 1], [1, 1]], accepting={1})
-    assert isinstance(prove_codes(parity.model, claim_of(other), 60), Unknown)
-    assert isinstance(prove_codes(parity.model, claim_of(tasks.get("parity").machine.with_accepting({0})), 60), Unknown)
+    assert prove_codes(parity.model, claim_of(other), 60) == Refuted((1, 1), 0, 1)
+    inverted = claim_of(tasks.get("parity").machine.with_accepting({0}))
+    assert prove_codes(parity.model, inverted, 60) == Refuted((0,), 0, 1)
 
 
 def test_a_machine_with_states_to_merge_is_compiled_and_says_so():

@@ -26,7 +26,7 @@ from lengthwise.errors import Error
 from lengthwise.verify.checker.claim import composed
 from lengthwise.verify.checker.fields import Rejected, boxes_of
 from lengthwise.verify.checker.points import Point, chosen, enclosed
-from lengthwise.verify.checker.tree import Tree
+from lengthwise.verify.checker.tree import Tree, TreePlaces
 from lengthwise.verify.checker.weights import Tensors, read_safetensors
 
 from .condition import Confirming, inside
@@ -92,7 +92,10 @@ class Conditions(Confirming):
         self.radius = proof.get("radius", 0.0)
         self._prepare()
         leaves = np.ascontiguousarray(self.claim.delta.T)
-        self.nodes = [(True, self._needed(leaves)), (False, self._needed(self.maps))]
+        self.places = TreePlaces(self.listed, proof.get("returns"))
+        levels = [np.flatnonzero(self.places.own[:, 0] == level) for level in np.unique(self.places.own[:, 0])]
+        self.nodes = [(True, self._needed(leaves, np.arange(len(leaves)), np.zeros(len(leaves))))]
+        self.nodes += [(False, self._needed(self.maps, level, self.places.own[:, 1])) for level in levels]
         self.count = sum(len(products) for _, parts in self.nodes for _, products in parts) + len(self.listed)
 
     def _prepare(self) -> None:
@@ -108,11 +111,14 @@ class Conditions(Confirming):
         self.values = {True: checkers.leaves, False: values}
         self.taps = {symbols: checkers.read(x) for symbols, x in self.values.items()}
 
-    def _needed(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """For k = 1 to C taps the tuples (n,k) of rows that a word that is asked about has, and their maps."""
-        found, C = [], self.checkers.chunk
+    def _needed(
+        self, rows: np.ndarray, members: np.ndarray, lacking: np.ndarray
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For k = 1 to C taps the tuples (n,k) of these rows that a word that is asked about has, and their maps."""
+        found, C, n = [], self.checkers.chunk, len(members)
         for k in range(1, C + 1):
-            index = np.stack(np.unravel_index(np.arange(len(rows) ** k), (len(rows),) * k), 1)
+            index = members[np.stack(np.unravel_index(np.arange(n**k), (n,) * k), 1)]
+            index = index[~lacking[index[:, 1:]].astype(bool).any(1)]
             product = rows[index[:, 0]]
             for column in index.T[1:]:
                 product = composed(product, rows[column])
@@ -133,12 +139,27 @@ class Conditions(Confirming):
         what = f"the node of {'symbols' if symbols else 'sets'} {', '.join(map(str, index))}"
         x = self.tree.node([(self.leaves if symbols else self.own)[i] for i in index])
         taps = [self.taps[symbols].take(i[None]) for i in index]
-        found, gap = (self._code if self.codes else self._centre if self.snapped else self._box)(what, x, taps, product)
-        if found is None or (self.maps[found] != product).any():
+        place = self._place(symbols, index)
+        of_kind = self._code if self.codes else self._centre if self.snapped else self._box
+        found, gap = of_kind(what, x, taps, product, place)
+        if found is None or not self._agree(self.maps[found], product, bool(place[1])):
             raise Rejected(f"second opinion: {what} is not in a listed set of the product of their maps.")
         return self.above_0(what, gap)
 
-    def _code(self, what: str, x: Vector, taps: list[Any], product: np.ndarray) -> tuple[int | None, Ball]:
+    def _place(self, symbols: bool, index: np.ndarray) -> tuple[int, int]:
+        level, lacks = (0, 0) if symbols else self.places.above[index[0]].tolist()
+        return level, 1 if self.places.split and len(index) < self.checkers.chunk else lacks
+
+    def _agree(self, own: np.ndarray, product: np.ndarray, begins: bool) -> bool:
+        """True if words of C k symbols do not tell apart where the maps lead to: from the start, or from anywhere."""
+        alike = self.claim.alike(self.checkers.chunk)
+        states = [self.claim.start] if begins else np.flatnonzero(self.claim.reached)
+        return bool((alike[own[states]] == alike[product[states]]).all())
+
+    def _code(
+        self, what: str, x: Vector, taps: list[Any], product: np.ndarray, place: tuple[int, int]
+    ) -> tuple[int | None, Ball]:
+        del product
         groups = self.tree.choices(x)
         picked = [max(range(len(z)), key=lambda i, z=z: float(z[i].mid())) for z in groups]
         gap = self.least(
@@ -148,19 +169,25 @@ class Conditions(Confirming):
         inside(what, [ball for z in groups for ball in z], enclosed(logits))
         _, sure = chosen(logits, len(groups))
         self.at_least(what, gap, float(sure[0]))
-        return next((i for i, entry in enumerate(self.listed) if entry["code"] == picked), None), gap
+        same = (i for i, entry in enumerate(self.listed) if entry["code"] == picked)
+        return next((i for i in same if tuple(self.places.own[i]) == place), None), gap
 
-    def _centre(self, what: str, x: Vector, taps: list[Any], product: np.ndarray) -> tuple[int | None, Ball]:
+    def _centre(
+        self, what: str, x: Vector, taps: list[Any], product: np.ndarray, place: tuple[int, int]
+    ) -> tuple[int | None, Ball]:
+        del product, place
         inside(what, x, enclosed(self.checkers.node(taps)))
         far = [self.tree.total([(a - b) ** 2 for a, b in zip(x, c, strict=True)]).sqrt() for c in self.own]
         nearest = min(range(len(far)), key=lambda i: float(far[i].mid()))
         others = [d - far[nearest] for i, d in enumerate(far) if i != nearest]
         return nearest, self.least([*others, self.radius - far[nearest]])
 
-    def _box(self, what: str, x: Vector, taps: list[Any], product: np.ndarray) -> tuple[int | None, Ball]:
-        """The box of the product in which the node of the centres has most room."""
+    def _box(
+        self, what: str, x: Vector, taps: list[Any], product: np.ndarray, place: tuple[int, int]
+    ) -> tuple[int | None, Ball]:
+        """The box of the product and the place in which the node of the centres has most room."""
         best: tuple[int | None, Ball] = None, self.tree.arb(-1)
-        own = [i for i, row in enumerate(self.maps) if (row == product).all()]
+        own = [i for i, row in enumerate(self.maps) if (row == product).all() and tuple(self.places.own[i]) == place]
         centre, radius = boxes_of([self.listed[i] for i in own], len(x)) if own else (np.zeros((0, len(x))),) * 2
         for i, c, r in zip(own, centre, radius, strict=True):
             room = self.least([float(r_) - abs(a - float(c_)) for a, c_, r_ in zip(x, c, r, strict=True)])

@@ -5,10 +5,12 @@ derived again here: which words matter is a question of the machine alone.
 
     live(u, C)     a state that is reached goes by u to one from which C k more symbols lead to a question, k = 0, 1, …
     opens(u, C)    the start state does
+    alike(C)       the number of each state; two have one if no C k symbols lead from them to different answers
 
 A tree of chunk C is aligned at its word's end: each of its nodes covers a part of the word that ends a multiple of C
 symbols before it. So in a word that is asked about no node is of a part that is not live, none of a beginning that
-does not open, and what a model makes of other parts, no answer depends on. A recurrence goes by one symbol: C = 1.
+does not open, and what a model makes of other parts, no answer depends on. Nor does it on states that are alike, for
+behind a node C k symbols come. A recurrence goes by one symbol: C = 1.
 
 Shapes: Q states, S symbols, E outputs, N maps, C chunk.
 """
@@ -66,6 +68,19 @@ class StatedClaim:
             self._heeded[chunk] = heeded
         return self._heeded[chunk]
 
+    def alike(self, chunk: int) -> Array:
+        """(Q,) begun with what is right in a state, and made finer as long as so many symbols tell states apart."""
+        rows = np.where(self.asked.reshape(-1, 1), self.answers.reshape(self.states, -1), 0)
+        number = _numbered(np.concatenate([self.asked[:, None], rows], 1))
+        while True:
+            ahead = number
+            for _ in range(chunk):
+                ahead = _numbered(ahead[self.delta])
+            finer = _numbered(np.stack([number, ahead], 1))
+            if finer.max() == number.max():
+                return number
+            number = finer
+
     def fits(self, symbols: int, outputs: int) -> None:
         """Raises unless a model of so many symbols and outputs can be what the claim speaks of."""
         if outputs == 1 and not self.several:
@@ -97,6 +112,11 @@ class StatedClaim:
             others[rows, right] = -np.inf
             ahead = logits.lo[rows, right] - others.max(1)
         return np.where(self.asked[states], ahead, np.inf)
+
+
+def _numbered(rows: Array) -> Array:
+    """(Q,) numbers that are the same where the rows are."""
+    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def difference(a: StatedClaim, b: StatedClaim) -> str | None:

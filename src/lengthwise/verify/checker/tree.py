@@ -14,9 +14,12 @@ The claim is one of: the node's code is one that is listed (discrete nodes); the
 replaced by a listed centre (snapped). Each belongs to a map of the machine's states, and that of a node must be the
 product of those that it is made of. Every word passes a node, for there is at least one group of layers.
 
-A node is made of nodes of one level, of which only the first may lack symbols, as then it does itself. So a box may
-belong to a level, and to nodes that lack symbols or to those that do not: nodes of symbols have level 0, what is made
-of level l has the next, and what is made of the last has the level `returns`, by itself the last.
+A node is made of nodes of one level, of which only the first may lack symbols, as then it does itself. So a box or a
+code may belong to a level, and to nodes that lack symbols or to those that do not: nodes of symbols have level 0, what
+is made of level l has the next, and what is made of the last has the level `returns`, by itself the last.
+
+Behind a node C k symbols come, so its map need only lead to states that are alike to those (claim.py); and one that
+lacks symbols begins its word, so of its map only where the start goes matters.
 
 A node is node(x_{C-1}, …, x_0), oldest first; what stands before the first token is the tree's pad, or nothing.
 
@@ -85,26 +88,29 @@ def check_tree(network: Tree, claim: StatedClaim, kind: str, inference: str, pro
 def _codes(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
     if tree.codebook is None:
         raise Rejected("tree-codes is about discrete nodes, and those of this model are continuous.")
-    maps, listed = _listed(proof, "codes", claim, {"code": LIST})
+    maps, listed = _listed(proof, "codes", claim, {"code": LIST}, PLACES, others={"returns": whole()})
+    places = TreePlaces(listed, proof.get("returns"))
     codes = table([entry["code"] for entry in listed], "the codes", 2, tree.choices)
     if codes.shape[1] != tree.groups:
         raise Rejected(f"each code must be a list of {tree.groups}.")
-    number = {row.tobytes(): i for i, row in enumerate(codes)}
+    number = {row.tobytes(): i for i, row in enumerate(np.concatenate([places.own, codes], 1))}
     if len(number) < len(codes):
         raise Rejected("the codes must differ, and one is listed twice.")
     nodes = tree.codes(codes)
 
-    def induct(vectors: Point) -> Node:
+    def induct(vectors: Point, above: Array) -> Node:
         taps = tree.read(vectors)
 
         def node(index: list[Array]) -> tuple[Array, Array]:
             picked, gap = chosen(tree.choices_of(tree.node([taps.take(i) for i in index])), tree.groups)
-            return np.array([number.get(row.tobytes(), -1) for row in picked]), gap
+            rows = np.concatenate([places.of_node(above[index[0]], len(index) < tree.chunk), picked], 1)
+            return np.array([number.get(row.tobytes(), -1) for row in rows]), gap
 
         return node
 
     logits = lambda index: enclosed(tree.head(nodes.take(index)))  # noqa: E731
-    return _induction(tree, claim, maps, listed, induct(tree.leaves), induct(nodes), logits)
+    leaves = induct(tree.leaves, np.zeros((claim.symbols, 2), dtype=np.int64))
+    return _induction(tree, claim, maps, listed, leaves, induct(nodes, places.above), logits, places)
 
 
 def _boxes(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
@@ -112,8 +118,7 @@ def _boxes(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
     maps, listed = _listed(proof, "boxes", claim, BOX, PLACES, others={"returns": whole()})
     centre, radius = boxes_of(listed, tree.width)
     owner = np.array([entry["element"] for entry in listed])
-    places = np.array([[entry.get("level", 0), int(entry.get("lacking", False))] for entry in listed])
-    split, top = any("lacking" in entry for entry in listed), places[:, 0].max()
+    places = TreePlaces(listed, proof.get("returns"))
     # A box to lie in is rounded inward, one to start from outward.
     inner = Interval(up(centre - radius), down(centre + radius))
     boxes = Point.at(centre, radius)
@@ -124,9 +129,7 @@ def _boxes(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
         def node(index: list[Array]) -> tuple[Array, Array]:
             with np.errstate(over="ignore", invalid="ignore"):
                 image = enclosed(tree.node([tree.read(vectors.take(i)) for i in index]))
-            place = above[index[0]]
-            if split and len(index) < tree.chunk:
-                place = np.stack([place[:, 0], np.ones(len(place), dtype=int)], 1)
+            place = places.of_node(above[index[0]], len(index) < tree.chunk)
             return placed(image, maps.find(_product([rows[i] for i in index])), place)
 
         return node
@@ -134,7 +137,7 @@ def _boxes(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
     def placed(image: Interval, target: Array, place: Array) -> tuple[Array, Array]:
         sets, room = np.full(len(target), -1), np.full(len(target), -np.inf)
         for i in np.flatnonzero(target >= 0):
-            for j in np.flatnonzero((owner == target[i]) & (places == place[i]).all(1)):
+            for j in np.flatnonzero((owner == target[i]) & (places.own == place[i]).all(1)):
                 if image[i].inside(inner[j]).all():
                     sets[i] = j
                     room[i] = max(np.minimum(image.lo[i] - inner.lo[j], inner.hi[j] - image.hi[i]).min(), 0.0)
@@ -143,9 +146,8 @@ def _boxes(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
 
     logits = lambda index: enclosed(tree.head(boxes.take(index)))  # noqa: E731
     leaves = induct(tree.leaves, rows := _leaf_maps(claim), np.zeros((len(rows), 2), dtype=int))
-    above = np.where(places[:, 0] == top, proof.get("returns", top), places[:, 0] + 1)
-    nodes = induct(boxes, maps.rows[owner], np.stack([above, places[:, 1]], 1))
-    return _induction(tree, claim, maps, listed, leaves, nodes, logits, places)
+    nodes = induct(boxes, maps.rows[owner], places.above)
+    return _induction(tree, claim, maps, listed, leaves, nodes, logits, places, room=True)
 
 
 def _snapped(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
@@ -180,7 +182,29 @@ def _snapped(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
 
     leaves, inner = induct(tree.read(tree.leaves)), induct(tree.read(vectors))
     logits = lambda index: enclosed(tree.head(vectors.take(index)))  # noqa: E731
-    return _induction(tree, claim, maps, listed, leaves, inner, logits)
+    return _induction(tree, claim, maps, listed, leaves, inner, logits, TreePlaces(listed))
+
+
+class TreePlaces:
+    """Where in trees the nodes of listed sets stand."""
+
+    def __init__(self, listed: list[dict[str, Any]], returns: int | None = None):
+        """`returns`: the level of what is made of the last; None: the last."""
+        places = [[entry.get("level", 0), int(entry.get("lacking", False))] for entry in listed]
+        self.own = np.array(places, dtype=np.int64)
+        """(N,2) the level, and whether symbols lack."""
+        level = self.own[:, 0]
+        top = level.max()
+        above = np.where(level == top, top if returns is None else returns, level + 1)
+        self.above = np.stack([above, self.own[:, 1]], 1)
+        """(N,2) of a node of which a node of each set is the first, and nothing lacks beside it."""
+        self.split = any("lacking" in entry for entry in listed)
+
+    def of_node(self, above: Array, lacks: bool) -> Array:
+        """(B,2) the places of nodes that are `above` their first nodes, and may lack others."""
+        if not (self.split and lacks):
+            return above
+        return np.stack([above[:, 0], np.ones(len(above), dtype=np.int64)], 1)
 
 
 def _induction(
@@ -191,16 +215,16 @@ def _induction(
     leaves: Node,
     inner: Node,
     logits: Callable[[Array], Interval],
-    places: Array | None = None,
+    places: TreePlaces,
+    room: bool = False,
 ) -> tuple[int, float]:
-    """`places`: those of boxes, at whose edge a node may lie; where there are none, every choice must be decided."""
+    """`room`: a node may lie at the edge of its box; else every choice must be decided."""
     claim.fits(tree.symbols, tree.outputs)
     own = maps.rows[[entry["element"] for entry in listed]]
-    room, of_symbols = places is not None, _leaf_maps(claim)
-    of = np.zeros((len(own), 2), dtype=int) if places is None else places
-    alike = [(inner, own, False, np.flatnonzero(of[:, 0] == level)) for level in np.unique(of[:, 0])]
+    of, of_symbols, alike = places.own, _leaf_maps(claim), claim.alike(tree.chunk)
+    levels = [(inner, own, False, np.flatnonzero(of[:, 0] == level)) for level in np.unique(of[:, 0])]
     count, least = 0, np.inf
-    for node, rows, symbols, members in ((leaves, of_symbols, True, np.arange(len(of_symbols))), *alike):
+    for node, rows, symbols, members in ((leaves, of_symbols, True, np.arange(len(of_symbols))), *levels):
         for numbers in _tuples(len(members), tree.chunk):
             index = [members[i] for i in numbers]
             if not symbols:
@@ -220,7 +244,8 @@ def _induction(
                     raise Rejected(f"the {what} {at} is in no listed box of the product of their maps.")
                 if not (sure[i] >= 0 if room else sure[i] > 0):
                     raise Rejected(f"the {what} {at} is not decided: its gap or its room in the set is {sure[i]:.3g}.")
-                if sets[i] < 0 or not (own[sets[i]] == product[i]).all():
+                agrees = alike[own[sets[i]]] == alike[product[i]]
+                if sets[i] < 0 or not (agrees[claim.start] if of[sets[i], 1] else agrees[claim.reached].all()):
                     raise Rejected(f"the {what} {at} is not in a listed set of the product of their maps.")
             count += len(product)
             least = least if room else min(least, float(sure.min()))

@@ -7,6 +7,10 @@ choice is decided beyond all rounding is for the checker to say. The centres of 
 one choice: the nearest, if it is within the radius. No table is given, so none can be that of the machine instead of
 the network's.
 
+That takes nodes together which no word's tree has side by side, those of two symbols with those of eight. Where it does
+not come out, the codes are followed level by level (`CodeLevels`), and every one of them is some word's: a wrong answer
+is then a word that refutes the network, and what repeats with all answers right is a proof.
+
 Shapes: n nodes side by side, C chunk, G groups and K choices of a code, N centres, D width, Q states.
 """
 
@@ -15,8 +19,11 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,25 +39,27 @@ from .boxes import CONDITIONS
 from .node import Node, tree_of
 
 BLOCK = 2048
+LONGEST = 1 << 17
+"""Symbols of a word that refutes."""
 NODES = Limit("PROOF_NODES", 5_000_000, "nodes that are looked at", "Take a smaller machine")
 
 
 def prove_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Proof | Refuted | Unknown | str:
     if isinstance(why := tree_of(model, "discrete"), str):
         return why
-    node = CodedNode(model)
-    exploration = Exploration(node, node.node.chunk, claim, seconds)
-    if verdict := exploration.verdict():
-        return verdict
-    elements, owner = exploration.elements()
-    codes = [{"element": each, "code": code} for each, code in zip(owner, exploration.chosen.tolist(), strict=True)]
+    node, began = CodedNode(model), time.monotonic()
+    exploration: Exploration | CodeLevels = Exploration(node, node.node.chunk, claim, seconds / 2)
+    if exploration.verdict():
+        exploration = CodeLevels(node, claim, began + seconds - time.monotonic())
+        if verdict := exploration.verdict():
+            return verdict
     double = next(model.parameters()).dtype == torch.float64
     return {
         "kind": "tree-codes",
         "inference": "raw",
         "arithmetic": "float64" if double else "float32",
         "margin": exploration.margin,
-        "proof": {"elements": elements, "codes": codes},
+        "proof": exploration.to_json(),
     }
 
 
@@ -164,6 +173,11 @@ class Exploration:
             done = now
         self._look_at_head()
 
+    def to_json(self) -> dict[str, Any]:
+        elements, owner = self.elements()
+        codes = [{"element": each, "code": code} for each, code in zip(owner, self.chosen.tolist(), strict=True)]
+        return {"elements": elements, "codes": codes}
+
     def elements(self) -> tuple[list[list[int]], list[int]]:
         """The elements, as maps of the states, and the number of each code's."""
         elements, owner = np.unique(self.maps, axis=0, return_inverse=True)
@@ -221,6 +235,171 @@ class Exploration:
         self.margin = min(self.margin, gap)
 
 
+@dataclass(frozen=True)
+class CodesOfLevel:
+    """All codes that nodes of one level of words' trees come to, each once for every element of its words.
+
+    A node that is the last of a word has two parts or more, but at level 0: fewer symbols make a lower tree. Such nodes
+    are kept apart from those that stand below others alone.
+    """
+
+    chosen: np.ndarray
+    """(n,G) the codes."""
+    maps: np.ndarray
+    """(n,Q) the elements: where each state goes, or the first one that is alike."""
+    lacking: np.ndarray
+    """(n,) whether symbols lack, as in a node that begins its word; then all states go where the start does."""
+    last: np.ndarray
+    """(n,) whether such a node is the last of a word."""
+    symbols: np.ndarray
+    """(n,) of how many symbols the shortest such word is."""
+    parts: list[tuple[int, ...]]
+    """Of which nodes of the level below, or of which symbols, that one is made."""
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        """(m,) the first row of each place, code and element."""
+        rows = np.concatenate([self.lacking[:, None], self.chosen, self.maps], 1)
+        return np.sort(np.unique(rows, axis=0, return_index=True)[1])
+
+    @property
+    def key(self) -> bytes:
+        """The same of levels above which everything is the same."""
+        rows = np.concatenate([self.lacking[:, None], self.chosen, self.maps], 1)
+        return np.unique(rows, axis=0).tobytes()
+
+    @property
+    def double(self) -> bool:
+        """True if a code stands for two elements at one place."""
+        places = np.concatenate([self.lacking[:, None], self.chosen], 1)[self.first]
+        return len(np.unique(places, axis=0)) < len(places)
+
+
+class CodeLevels:
+    """All codes that words reach, level by level, each with the element of its words.
+
+    A node of level l + 1 is made of nodes of level l, of which only the first may lack symbols. All that a level has is
+    of some word, so a wrong answer refutes; and once a level has what an earlier one had, levels come again in turn.
+    """
+
+    def __init__(self, node: CodedNode, claim: Claim, seconds: float):
+        self.node, self.claim, self.until = node, claim, time.monotonic() + seconds
+        self.stated, self.start = StatedClaim(claim.to_json()), claim.machine.start
+        number = self.stated.alike(node.node.chunk)
+        self.alike = np.unique(number, return_index=True)[1][number]
+        """(Q,) the first state that is alike to each."""
+        self.levels: list[CodesOfLevel] = []
+        self.returns = 0
+        """The level that has what is made of the last one."""
+        self.margin, self.looked = math.inf, 0
+        """The margin is that of all answers, those of nodes that are no word's last among them."""
+
+    def verdict(self) -> Refuted | Unknown | None:
+        """Returns a wrong word, or why nothing is proved; None once the levels come again and all of them is right."""
+        try:
+            self._follow()
+        except NotProved as end:
+            return end.verdict
+        return None
+
+    @torch.no_grad()
+    def _follow(self) -> None:
+        maps = self.claim.machine.delta.T.astype(np.int64)
+        S, known = len(maps), dict[bytes, int]()
+        vectors = self.node.node.leaves(S, torch.float64)
+        level = self._above(maps, vectors, np.zeros(S, dtype=bool), np.ones(S, dtype=np.int64))
+        while level.key not in known:
+            known[level.key] = len(self.levels)
+            self.levels.append(level)
+            self._look_at_head(level)
+            level = self._above(level.maps, self.node.vectors(level.chosen), level.lacking, level.symbols)
+        self.returns = known[level.key]
+        if any(level.double for level in self.levels):
+            raise NotProved(Unknown("one code stands for words that the machine tells apart"))
+        if not self.margin > 0:
+            raise NotProved(
+                Unknown.short("the answer is right after words, and not on all parts of words", self.margin)
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        maps = np.concatenate([level.maps[level.first] for level in self.levels])
+        elements, owner = np.unique(maps, axis=0, return_inverse=True)
+        owners = iter(owner.reshape(-1).tolist())
+        codes = [
+            {"element": next(owners), "code": code, "level": number, "lacking": lacks}
+            for number, level in enumerate(self.levels)
+            for code, lacks in zip(level.chosen[level.first].tolist(), level.lacking[level.first].tolist(), strict=True)
+        ]
+        return {"elements": elements.tolist(), "codes": codes, "returns": self.returns}
+
+    def _above(self, maps: np.ndarray, vectors: Tensor, lacking: np.ndarray, symbols: np.ndarray) -> CodesOfLevel:
+        """All that is made of these nodes, or symbols."""
+        whole, numbers = np.flatnonzero(~lacking).tolist(), dict[bytes, int]()
+        rows: list[tuple[np.ndarray, np.ndarray, bool, bool, int, tuple[int, ...]]] = []
+        for size in range(1, self.node.node.chunk + 1):
+            for block in blocks(product(range(len(maps)), *[whole] * (size - 1))):
+                index, chosen, made, lacks = self._nodes(block, maps, vectors, lacking)
+                last, length = size > 1 or not self.levels, symbols[index].sum(1)
+                keys = np.concatenate([np.full((len(index), 1), last), lacks[:, None], chosen, made], 1)
+                for i in np.argsort(length, kind="stable"):
+                    row = chosen[i], made[i], bool(lacks[i]), last, int(length[i]), tuple(index[i].tolist())
+                    number = numbers.setdefault(keys[i].tobytes(), len(rows))
+                    if number == len(rows):
+                        rows.append(row)
+                    elif row[4] < rows[number][4]:
+                        rows[number] = row
+        if not rows:
+            raise NotProved(Unknown("no word that leads to a question was found"))
+        *columns, parts = zip(*rows, strict=True)
+        return CodesOfLevel(*map(np.array, columns), list(parts))
+
+    def _nodes(
+        self, index: np.ndarray, maps: np.ndarray, vectors: Tensor, lacking: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Which of these tuples (n,c) matter; of their nodes the codes, the elements, and whether symbols lack."""
+        begins = index.shape[1] < self.node.node.chunk
+        made = maps[index[:, 0]]
+        for column in index.T[1:]:
+            made = np.take_along_axis(maps[column], made, 1)
+        needed = (self.stated.opens if begins else self.stated.live)(made, self.node.node.chunk)
+        index, made = index[needed], made[needed]
+        self._count(len(index))
+        chosen, gap = self.node.codes(self.node.node.of(vectors[torch.from_numpy(index)], continuous=True))
+        if not gap.min(initial=math.inf) > 0:
+            raise NotProved(Unknown.short(self.node.undecided, float(gap.min())))
+        self.margin = min(self.margin, float(gap.min(initial=math.inf)))
+        lacks = lacking[index[:, 0]] | begins
+        return index, chosen, self.alike[np.where(lacks[:, None], made[:, [self.start]], made)], lacks
+
+    def _count(self, more: int) -> None:
+        self.looked += more
+        count = f"{len(self.levels)} levels of trees were followed, and"
+        if self.looked > NODES.most:
+            raise NotProved(Unknown(f"{count} the nodes of the next are {NODES.surpassed}"))
+        if time.monotonic() > self.until:
+            raise NotProved(Unknown(f"{count} the time was over: a longer budget follows more"))
+
+    def _look_at_head(self, level: CodesOfLevel) -> None:
+        logits = self.node.node.head(self.node.vectors(level.chosen)).numpy()
+        ahead = self.stated.margins(Interval.of(logits), level.maps[:, self.start])
+        self.margin = min(self.margin, float(ahead.min()))
+        if not len(wrong := np.flatnonzero(~(ahead > 0) & level.last)):
+            return
+        shortest = int(wrong[level.symbols[wrong].argmin()])
+        if (length := int(level.symbols[shortest])) > LONGEST:
+            raise NotProved(Unknown(f"it is wrong after a word of {length:,} symbols, too many to read"))
+        word, z = self._word(len(self.levels) - 1, shortest), logits[shortest]
+        answer = tuple(np.flatnonzero(z > 0).tolist()) if self.claim.several else int(z.argmax())
+        right = self.claim.right(word)
+        if right is None or answer == right:
+            raise NotProved(Unknown.short("after a word the right answer is not ahead", float(ahead[shortest])))
+        raise NotProved(Refuted(word, answer, right))
+
+    def _word(self, level: int, number: int) -> tuple[int, ...]:
+        parts = self.levels[level].parts[number]
+        return parts if level == 0 else tuple(symbol for part in parts for symbol in self._word(level - 1, part))
+
+
 def tuples(count: int, size: int, done: int) -> Iterator[tuple[int, ...]]:
     """Tuples of 0..count-1 with at least one number that is not below `done`."""
     for first in range(size):
@@ -229,7 +408,7 @@ def tuples(count: int, size: int, done: int) -> Iterator[tuple[int, ...]]:
         yield from product(*old, range(done, count), *new)
 
 
-def blocks(every: Iterator[tuple[int, ...]]) -> Iterator[np.ndarray]:
+def blocks(every: Iterable[tuple[int, ...]]) -> Iterator[np.ndarray]:
     held: list[tuple[int, ...]] = []
     for each in every:
         held.append(each)

@@ -74,6 +74,8 @@ def refusal(certificate: Certificate, *, asked: bool = True) -> str | None:
         return f"theorems are of RegularGPTs with the norm last and relu so far, and this one has {about}"
     if other := [name for name, value in plain.items() if config[name] != value]:
         return f"theorems are of plain RegularGPTs so far, and its config sets {', '.join(other)}"
+    if any("level" in entry for entry in certificate["proof"]["codes"]):
+        return "theorems are of codes that do not hang on a level of the tree so far, and this proof lists levels"
     return common_refusal(certificate, asked=asked)
 
 
