@@ -190,13 +190,3 @@ def test_the_registry_is_a_module_like_any_other(run_python):
     """
     run = run_python(textwrap.dedent(code), imported="torch")
     assert run.returncode == 0, run.stderr[-2000:]
-
-
-@pytest.mark.slow
-def test_a_preset_is_enough_for_the_auto_classes(run_python):
-    code = (
-        "from lengthwise.models.presets import lstm\nfrom transformers import AutoModelForCausalLM\n"
-        "print(type(AutoModelForCausalLM.from_config(lstm(5, width=8))).__name__)"
-    )
-    done = run_python(code, imported="torch")
-    assert done.stdout == "LengthwiseForCausalLM\n", done.stderr[-2000:]

@@ -9,7 +9,6 @@ sentence. `EXEMPT` has the sentences that need no file, with the reason. docs/lo
 import json
 import math
 import re
-import statistics
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
@@ -56,6 +55,17 @@ def panel(name: str, title: str) -> Any:
     return found
 
 
+def those(lines: Iterable[dict[str, Any]], **said: Any) -> list[dict[str, Any]]:
+    """The lines of which this is said."""
+    return [line for line in lines if all(line[key] == value for key, value in said.items())]
+
+
+def line_of(name: str, title: str, **said: Any) -> dict[str, Any]:
+    """The one line of a panel of which this is said."""
+    (line,) = those(panel(name, title), **said)
+    return line
+
+
 @cache
 def bench(section: str) -> list[list[list[str]]]:
     """The tables of a benchmark: rows of words."""
@@ -76,20 +86,9 @@ def row(section: str, table: int, *start: str) -> list[str]:
     return found
 
 
-def verdicts(name: str, title: str, model: str | None = None) -> dict[str, int]:
-    cells = [
-        cell
-        for line in panel(name, title)
-        for column, cell in line["cells"].items()
-        if model is None or column == model
-    ]
-    kinds = [cell["verdict"] for cell in cells]
-    return {kind: kinds.count(kind) for kind in ("agrees", "differs", "vacuous", "not learned")} | {"all": len(kinds)}
-
-
 def far(task: str, model: str, length: int) -> dict[str, Any]:
     """What the models of Table 1 are right on far beyond it."""
-    (found,) = (at for at in panel("study-hundred-thousand-tokens", "How sure")[task][model] if at["length"] == length)
+    (found,) = those(panel("study-hundred-thousand-tokens", "How sure")[task][model], length=length)
     return found
 
 
@@ -97,7 +96,7 @@ def proof_table(made: str, **said: str) -> list[dict[str, Any]]:
     """The networks of the proof table that were made so and of which this was said."""
     panels = [p["data"] for p in result("proof-table")["panels"] if " elements" in p["title"]]
     networks = [network for models in panels for made_of_it in models.values() for network in made_of_it]
-    return [n for n in networks if n["made"] == made and all(n[key] == value for key, value in said.items())]
+    return those(networks, made=made, **said)
 
 
 def right_in_tests(networks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -111,8 +110,7 @@ def kept_nothing() -> list[dict[str, Any]]:
 
 def by_steps(**said: Any) -> list[dict[str, Any]]:
     """The networks of the table of training steps of which this was said."""
-    rows = [row for panel in result("proof-learning")["panels"] for row in panel["data"]]
-    return [row for row in rows if all(row[key] == value for key, value in said.items())]
+    return those((row for panel in result("proof-learning")["panels"] for row in panel["data"]), **said)
 
 
 def languages() -> list[dict[str, Any]]:
@@ -303,8 +301,7 @@ CLAIMS = [
         lambda: [percent(toy(name)["mean"]) for name in ("ChaCAL 1", "Standard 1", "Standard 5")],
         lambda: (
             {toy(name)["seeds"] for name in ("ChaCAL 1", "Standard 1", "Standard 5")} == {2}
-            and {row["published"] is None for row in panel("chacal-table-1", "Measured") if row["tokens"] == 64}
-            == {True}
+            and not any(row["published"] for row in those(panel("chacal-table-1", "Measured"), tokens=64))
         ),
     ),
     *(
@@ -504,7 +501,11 @@ CLAIMS = [
     Claim(
         LRNN,
         "of ten seeds of the automaton {} of {} learn Sum(5), and {} of {} ModArith(5)",
-        lambda: [automaton_seeds(task)[what] for task in ("Sum(5)", "ModArith(5)") for what in ("learned", "seeds")],
+        lambda: [
+            line_of("study-automaton-seeds", "How many seeds", task=task)[what]
+            for task in ("Sum(5)", "ModArith(5)")
+            for what in ("learned", "seeds")
+        ],
     ),
     Claim(
         REGULAR_GPT,
@@ -523,7 +524,10 @@ CLAIMS = [
     Claim(
         CHACAL,
         '`paths="sum"` leaves this factor out: it reaches 99% after {} steps, the mean after {}.',
-        lambda: [start(f"γ = 0.9, {way}")["first"][1] for way in ("sum", "mean (the paper)")],
+        lambda: [
+            line_of("study-chacal-slow-start", "The start in numbers", way=f"γ = 0.9, {way}")["first"][1]
+            for way in ("sum", "mean (the paper)")
+        ],
     ),
     Claim(
         CHOOSING,
@@ -535,9 +539,8 @@ CLAIMS = [
 
 def stability(variant: str) -> list[str]:
     """The cells of a variant: the mean, the worst and the best seed, at the lengths of the table."""
-    (found,) = (line for line in panel("study-linear-rnn-stability", "What might stop") if line["variant"] == variant)
-    cells = []
-    for at in (found["accuracy"][str(n)] for n in LENGTHS):
+    accuracy, cells = line_of("study-linear-rnn-stability", "What might stop", variant=variant)["accuracy"], []
+    for at in (accuracy[str(n)] for n in LENGTHS):
         each = [right / at["strings"] for right in at["right"]]
         cell = f"{percent(at['mean'])} ({100 * min(each):.0f}–{100 * max(each):.0f})"
         cells.append(percent(each[0]) if len(set(each)) == 1 else cell)
@@ -552,25 +555,23 @@ LEARNED = ("parity", "even-pairs", "tomita-5", "tomita-6")
 
 def steady_trees(task: str) -> list[dict[str, Any]]:
     """What was decided of the RegularGPTs on this task."""
-    of = ("RegularGPT", task, "steady")
-    (line,) = (d for d in panel("proof-steady", "Proved") if (d["model"], d["task"], d["way"]) == of)
-    return line["networks"]
+    return line_of("proof-steady", "Proved", model="RegularGPT", task=task, way="steady")["networks"]
 
 
 def trees_proved(task: str) -> int:
-    return [network["raw"] for network in steady_trees(task)].count("proved")
+    return len(those(steady_trees(task), raw="proved"))
 
 
 def growing_trees(model: str) -> list[dict[str, Any]]:
     """What was decided of the trees that learned with noise and lengths that grow."""
-    lines = [d for d in panel("proof-steady", "Proved") if (d["model"], d["way"]) == (model, "growing, noise")]
+    lines = those(panel("proof-steady", "Proved"), model=model, way="growing, noise")
     return [network for line in lines for network in line["networks"]]
 
 
 def proved_made(model: str, made: str) -> int:
     """How many of these are proved, as they were learned or else made so."""
     networks = [n if made == "learned" else n.get("settled") or n for n in growing_trees(model)]
-    return sum((n["made"], n["raw"]) == (made, "proved") for n in networks)
+    return len(those(networks, made=made, raw="proved"))
 
 
 def cells_held() -> int:
@@ -593,42 +594,45 @@ def snapped_alone() -> int:
 def steady_words(way: str, word: str, *models: str) -> tuple[int, int]:
     """How many networks are so decided, and of how many; of these models, or of all recurrences."""
     models = models or RECURRENCES
-    lines = [d for d in panel("proof-steady", "Proved") if d["way"] == way and d["model"] in models]
+    lines = [line for line in those(panel("proof-steady", "Proved"), way=way) if line["model"] in models]
     decided = [network["raw"] for line in lines for network in line["networks"]]
     return decided.count(word), len(decided)
 
 
-def automaton_seeds(task: str) -> dict[str, Any]:
-    (found,) = (line for line in panel("study-automaton-seeds", "How many seeds") if line["task"] == task)
-    return found
-
-
-def both(task: str, model: str) -> dict[str, Any]:
-    (found,) = (c for c in panel("lrnn-table-2", "Both") if (c["row"], c["model"]) == (task, model))
-    return found
-
-
-def official(task: str) -> dict[str, Any]:
-    """The paper's own model."""
-    return both(task, "block-lrnn")
-
-
 def demo(model: str) -> dict[str, Any]:
-    (found,) = (m for m in result("demo-parity")["tasks"][0]["models"] if m["label"] == model)
+    (found,) = those(result("demo-parity")["tasks"][0]["models"], label=model)
     return found
+
+
+def demo_verdicts() -> list[dict[str, Any]]:
+    """What was decided of each run of the demo."""
+    (panel,) = json.loads((ROOT / "results" / "demo-parity-laptop" / "verdicts.json").read_text("utf-8"))["panels"]
+    return panel["data"]
 
 
 def steady_verdicts() -> set[tuple[str, str]]:
     """The demo's models that were trained steady, each with the verdict on it."""
-    (panel,) = json.loads((ROOT / "results" / "demo-parity-laptop" / "verdicts.json").read_text("utf-8"))["panels"]
-    return {(line["run"].split()[0], line["verdict"]) for line in panel["data"] if line["run"].endswith("steady")}
+    return {(line["run"].split()[0], line["verdict"]) for line in demo_verdicts() if line["run"].endswith("steady")}
 
 
 def lstm_wrong_word() -> list[int]:
     """The shortest string found that the demo's LSTM gets wrong."""
-    verdicts = json.loads((ROOT / "results" / "demo-parity-laptop" / "verdicts.json").read_text(encoding="utf-8"))
-    (word,) = (each["word"] for each in verdicts["panels"][0]["data"] if each["run"] == "lstm seed 0")
-    return word
+    (line,) = those(demo_verdicts(), run="lstm seed 0")
+    return line["word"]
+
+
+def grown(column: str, name: str = "bipe-figure-4") -> dict[str, Any]:
+    """A row of how perplexity grows with the length."""
+    return line_of(name, "Beyond the trained length", model=column)
+
+
+def toy(model: str) -> dict[str, Any]:
+    return line_of("chacal-table-1", "Measured", model=model, tokens=64)
+
+
+def text_growth(model: str) -> float:
+    """How many times its perplexity at 128 tokens a language model of RegularGPT's Table 3 has at 2,048."""
+    return float(grown(model, "regulargpt-table-3")["times"]["2048"])
 
 
 def numba_gains() -> list[float]:
@@ -640,16 +644,6 @@ def verdicts_in_the_zoo() -> list[str]:
     return [about["verdict"] for about in networks().values()]
 
 
-def toy(model: str, tokens: int = 64) -> dict[str, Any]:
-    (found,) = (m for m in panel("chacal-table-1", "Measured") if (m["model"], m["tokens"]) == (model, tokens))
-    return found
-
-
-def start(way: str) -> dict[str, Any]:
-    (found,) = (line for line in panel("study-chacal-slow-start", "The start in numbers") if line["way"] == way)
-    return found
-
-
 def segments(corpus: str) -> list[Any]:
     """A row of docs/bipe.md's table."""
     found = panel("bipe-figure-1", f"By length: {corpus}")
@@ -659,31 +653,10 @@ def segments(corpus: str) -> list[Any]:
     return [last["tokens"], last["tokens_by_share"]["99%"], *density, 100 * found["change"]]
 
 
-def grown(column: str) -> dict[str, Any]:
-    """A row of how perplexity grows with the length."""
-    (found,) = (line for line in panel("bipe-figure-4", "Beyond the trained length") if line["model"] == column)
-    return found
-
-
-def text_growth(model: str) -> float:
-    """How many times its perplexity at 128 tokens a language model of RegularGPT's Table 3 has at 2,048."""
-    (found,) = (line for line in panel("regulargpt-table-3", "Beyond the trained length") if line["model"] == model)
-    return float(found["times"]["2048"])
-
-
-def chains(encoding: str) -> list[str]:
-    """A row of the table of Figure 3: right answers, and valid chains of 4 to 8 operators."""
-    (found,) = (line for line in panel("bipe-figure-3", "Measured beside published") if line["encoding"] == encoding)
-    valid = panel("bipe-figure-3", "Shorter and longer problems")["series"][f"{encoding}, 48"]
-    assert valid["x"] == [4, 5, 6, 7, 8]
-    assert found["chains"] == 1024
-    return [f"{100 * found['mean']:.1f}", *(f"{100 * share:.0f}" for share in valid["y"])]
-
-
 def in_english(model: str) -> list[Any]:
     """A row of Figure 4 on English prose, and what it is on a text of another kind."""
     name = "bipe-figure-4-english"
-    (found,) = (line for line in panel(name, "Beyond the trained length") if line["model"] == model)
+    found = grown(model, name)
     other = panel(name, "Perplexity by length: wikitext2")[model]
     return [found["perplexity"], *(found["times"][n] for n in ("512", "2048")), other["128"], other["2048"]]
 
@@ -782,9 +755,3 @@ def test_a_wrong_and_a_new_number_are_found(monkeypatch):
     assert written(claim) not in right.replace("5.55 times", "5.65 times")
     for new in ("It is 3.5 times as fast", "takes 12 ms", "12 of 13 seeds", "| a | 99.5 |", "right on 97.5% of"):
         assert MEASURED.search(new), new
-
-
-def test_medians_and_rows_are_read():
-    assert row("regular_gpt", 3, "median")[0] == "median"
-    times = [float(line[1]) for line in bench("regular_gpt")[3][:-1]]
-    assert float(row("regular_gpt", 3, "median")[1]) == statistics.median(times)

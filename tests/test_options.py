@@ -151,7 +151,6 @@ def test_every_line_of_list_is_whole(capsys):
         for name, line in tables[table].items():
             assert line.endswith("."), name
             assert line[0] != "`", name
-    assert tables["mixers"]["s4"] == "S4: HiPPO-LegS, normal plus low rank, learned."
     assert tables["settings"]["training"] != tables["settings"]["tests"]
     assert "at most 7 deep" in listed(capsys, "d-7")[0]["line"]
     assert "(ab|ba)*" in listed(capsys, "regex:(ab|ba)*")[0]["line"]

@@ -8,17 +8,10 @@ from hypothesis import strategies as st
 from lengthwise import Error
 from lengthwise.automata import Semiautomaton
 
-
-@st.composite
-def machines(draw, max_states=5, max_symbols=3):
-    Q = draw(st.integers(1, max_states))
-    S = draw(st.integers(1, max_symbols))
-    delta = draw(st.lists(st.lists(st.integers(0, Q - 1), min_size=S, max_size=S), min_size=Q, max_size=Q))
-    accepting = draw(st.sets(st.integers(0, Q - 1)))
-    return Semiautomaton(delta, draw(st.integers(0, Q - 1)), accepting)
+from .test_algebra import machines
 
 
-@given(machines(), st.integers(0, 3), st.integers(0, 9), st.integers(0, 99))
+@given(st.integers(1, 3).flatmap(machines), st.integers(0, 3), st.integers(0, 9), st.integers(0, 99))
 def test_run_follows_the_table(machine, B, T, seed):
     tokens = torch.randint(machine.num_symbols, (B, T), generator=torch.Generator().manual_seed(seed))
     states = machine.run(tokens)

@@ -111,8 +111,6 @@ def test_wrong_calls_are_named():
         insight.find_clusters(classifier, torch.zeros(0, 5, dtype=torch.long))
     with pytest.raises(Error, match="most must be at least 1, got 0"):
         insight.find_clusters(classifier, insight.probe_strings(task, 5), most=0)
-    with pytest.raises(Error, match="count must be a whole number at least 1, got 0"):
-        insight.probe_strings(task, 5, 0)
     uneven = models.build(f"{Path(__file__).parent / 'toys.py'}:Recurrent", vocab_size=2, num_outputs=2, widths=(6, 4))
     with pytest.raises(Error, match=r"one width.*4, 6"):
         insight.find_clusters(uneven, insight.probe_strings(task, 5))

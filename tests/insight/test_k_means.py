@@ -103,11 +103,6 @@ def test_no_more_than_asked_for():
     assert find_groups(points, most=5).count == 1, "seven are no five"
 
 
-def test_the_same_again():
-    points, _ = cloud(3, 8)
-    assert find_groups(points).profile == find_groups(points).profile
-
-
 def test_principal_axes():
     draw = torch.Generator().manual_seed(0)
     points = torch.randn(5000, 3, generator=draw) * torch.tensor([1.0, 5.0, 2.0]) + 7

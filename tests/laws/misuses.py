@@ -169,22 +169,6 @@ LAB: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 OPS: dict[str, tuple[Callable[[], Any], str]] = {
-    **{
-        f"chain attention of {shape}": (
-            lambda s=shape: ops.chain_attention(*[torch.zeros(s)] * 3),
-            "must be at least 1",
-        )
-        for shape in ((0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0))
-    },
-    **{
-        f"sliding-dilated attention of {shape}": (
-            lambda s=shape: ops.sliding_dilated_attention(
-                *[torch.zeros(s)] * 3, torch.zeros(s[1], 2), chunk=2, level=0
-            ),
-            "must be at least 1",
-        )
-        for shape in ((1, 0, 3, 4), (1, 2, 0, 4), (1, 2, 3, 0))
-    },
     "a gamma of 10^5000": (
         lambda: ops.chain_attention(*[torch.zeros(1, 1, 2, 1)] * 3, 10**5000),
         "gamma must be .*, got a number of thousands of digits",

@@ -133,6 +133,7 @@ def chain_attentions() -> Iterator[tuple[str, Callable[[Draw], Arguments]]]:
         ),
     )
     yield "swapped in memory", lambda draw: {name: draw(1, 2, 4, 150).mT for name in ("q", "k", "v")}
+    yield "expanded", lambda draw: {name: draw(1, 2, 150, 1).expand(-1, -1, -1, 16) for name in ("q", "k", "v")}
     yield "no gradients, values wider than keys", lambda draw: {**call(draw, T=150), "v": draw(2, 3, 150, 7)}
 
 

@@ -161,6 +161,7 @@ def go_on(model, tokens, cuts, mask=None):
     for start, end in zip([0, *cuts], [*cuts, tokens.shape[1]], strict=True):
         seen = None if mask is None else mask[:, :end]
         parts.append(model(tokens[:, start:end], attention_mask=seen, past_key_values=cache).logits)
+    assert cache.get_seq_length() == tokens.shape[1]
     return torch.cat(parts, 1)
 
 
@@ -190,24 +191,32 @@ def left_padded_in_pieces(model, xs):
     return left_padded(model, xs, cuts=(1, 3, 4, 9, 10))
 
 
+FORMS = (in_pieces, token_by_token, packed, left_padded, left_padded_in_pieces)
+
+
+def obey(model, lengths, bound=1e-10, slope_bound=1e-8):
+    """Strings of these lengths have the logits and gradients that each has alone, in whatever form they are read."""
+    xs = [torch.randint(model.config.vocab_size, (n,)) for n in lengths]
+    weights = [torch.randn(n, model.config.outputs, dtype=torch.float64) for n in lengths]
+
+    def gradients(outputs):
+        loss = sum((y * w).sum() for y, w in zip(outputs, weights, strict=True))
+        return torch.autograd.grad(loss, list(model.parameters()), allow_unused=True, materialize_grads=True)
+
+    expected = whole(model, xs)
+    slopes = gradients(expected)
+    for form in FORMS:
+        outputs = form(model, xs)
+        report = lambda text, form=form: f"{form.__name__}, lengths {lengths}: {text}"  # noqa: E731
+        torch.testing.assert_close(outputs, expected, rtol=bound, atol=bound, msg=report)
+        torch.testing.assert_close(gradients(outputs), slopes, rtol=slope_bound, atol=slope_bound, msg=report)
+
+
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_law(name, kind):
     model = make(name, kind)
     for lengths in LENGTHS:
-        xs = [torch.randint(V, (n,)) for n in lengths]
-        weights = [torch.randn(n, V, dtype=torch.float64) for n in lengths]
-
-        def gradients(outputs, weights=weights):
-            loss = sum((y * w).sum() for y, w in zip(outputs, weights, strict=True))
-            return torch.autograd.grad(loss, list(model.parameters()), allow_unused=True, materialize_grads=True)
-
-        expected = whole(model, xs)
-        slopes = gradients(expected)
-        for form in (in_pieces, token_by_token, packed, left_padded, left_padded_in_pieces):
-            outputs = form(model, xs)
-            report = lambda text, form=form, lengths=lengths: f"{form.__name__}, lengths {lengths}: {text}"  # noqa: E731
-            torch.testing.assert_close(outputs, expected, rtol=1e-10, atol=1e-10, msg=report)
-            torch.testing.assert_close(gradients(outputs), slopes, rtol=1e-8, atol=1e-8, msg=report)
+        obey(model, lengths)
 
 
 @pytest.mark.parametrize(

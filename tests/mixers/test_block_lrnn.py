@@ -226,10 +226,8 @@ def test_refusals(options, said):
     assert ("Unknown" in said) == isinstance(error.value, UnknownName)
 
 
-def test_refuses_no_tokens_and_another_s_state():
+def test_refuses_another_s_state():
     m = made.mixer("block-lrnn", width=6, block=3)
     u = torch.randn(2, 4, 6)
-    with pytest.raises(Error, match=r"at least one token, got T = 0"):
-        m(u[:, :0], layout=Layout.of(u[:, :0]))
     with pytest.raises(ShapeError, match=r"state must be \(B,h,b\) = \[2, 2, 3\], got \[1, 2, 3\]"):
         m(u, layout=Layout.of(u), state=BlockState(torch.zeros(1, 2, 3)))

@@ -102,18 +102,6 @@ def test_the_pro_block_has_narrower_networks():
     assert fox().config.mixer.keys().isdisjoint({"pro", "qk_norm"})
 
 
-def test_the_cache_of_shifted_keys_is_not_cut_back():
-    model, tokens = fox(block="pro"), torch.randint(6, (2, 12))
-    with torch.no_grad():
-        cache = model(tokens[:, :9], use_cache=True).past_key_values
-        assert not cache.is_croppable
-        with pytest.raises(Error, match="cannot be taken back"):
-            cache.crop(-1)
-        cache.batch_select_indices(torch.tensor([1, 1]))
-        logits = model(tokens[[1, 1], 9:], past_key_values=cache).logits
-    torch.testing.assert_close(logits, model(tokens[[1, 1]]).logits[:, 9:], rtol=1e-10, atol=1e-10)
-
-
 def constant(mixer, slopes):
     """Gates of e^-m, whatever is read."""
     torch.nn.init.zeros_(mixer.gates.weight)
@@ -185,15 +173,6 @@ def test_the_gates_of_a_long_text_keep_their_digits():
     torch.testing.assert_close(later[0, 0], c[0, 0, -1] + c[0, 0, :3], rtol=1e-12, atol=0)
 
 
-def test_padding_closes_no_gate():
-    mixer = mixer_of()
-    x = torch.randn(1, 6, D, dtype=torch.float64)
-    layout = Layout.from_mask(torch.tensor([[0, 0, 1, 1, 1, 1]]))
-    c = mixer._cumulated(x, layout, None, None)
-    assert c[:, :, :2].abs().max() == 0
-    assert (c[:, :, 2:].diff(dim=-1) < 0).all()
-
-
 def test_the_bias_is_by_key_and_the_last_key_s_is_0():
     mixer, x = mixer_of(), torch.randn(2, 9, D, dtype=torch.float64)
     _, seen, bias = mixer.compared(x, Layout.of(x), None, None)
@@ -238,22 +217,24 @@ def test_bf16_is_near_with_a_bias_of_pairs_beside_the_gates(position):
     torch.testing.assert_close(half.float(), wanted, rtol=0.05, atol=0.05)
 
 
-@pytest.mark.parametrize("ends", [None, [3], 4])
-def test_a_cache_can_be_cut_back(ends):
-    """As assisted decoding does; where segments are, their numbers cannot be taken back, and the cache says so."""
-    model, tokens = fox(ends=ends), torch.randint(6, (2, 12))
+@pytest.mark.parametrize("options", [{}, {"ends": [3]}, {"ends": 4}, {"block": "pro"}], ids=str)
+def test_a_cache_can_be_cut_back(options):
+    """As assisted decoding does; the numbers of segments and shifted keys cannot be, and the cache says so."""
+    model, tokens = fox(**options), torch.randint(6, (2, 12))
     with torch.no_grad():
         cache = LengthwiseCache()
         model(tokens[:, :9], past_key_values=cache)
         model(tokens[:, 9:10], past_key_values=cache)
-        if ends is None:
-            cache.crop(7)
-            logits = model(tokens[:, 7:], past_key_values=cache).logits
-            torch.testing.assert_close(logits, model(tokens).logits[:, 7:], rtol=1e-10, atol=1e-10)
+        if options:
+            with pytest.raises(Error, match="cannot be taken back"):
+                cache.crop(-1)
         else:
-            assert not cache.is_croppable
+            cache.crop(7)
+        start = cache.get_seq_length()
         cache.batch_select_indices(torch.tensor([1, 1]))
-        assert cache.states[0, 0].gates.shape[0] == 2
+        logits = model(tokens[[1, 1], start:], past_key_values=cache).logits
+    assert cache.is_croppable is (not options)
+    torch.testing.assert_close(logits, model(tokens[[1, 1]]).logits[:, start:], rtol=1e-10, atol=1e-10)
 
 
 def test_the_gates_start_where_they_are_told():
@@ -284,16 +265,3 @@ def test_refusals():
     )
     with pytest.raises(Error, match=r"mixer 'forgetting' reads where segments begin, and position .*'rope'.* has none"):
         models.LengthwiseForCausalLM(config)
-
-
-def test_cable_is_it_too():
-    """Context-aware biases (Veisi et al. 2025): b = cumsum(-softplus(W x + c)), and b_t - b_s is added to a logit."""
-    mixer, T, d = mixer_of(), 13, D // H
-    x = torch.randn(1, T, D, dtype=torch.float64)
-    W, c = -mixer.gates.weight, -mixer.gates.bias
-    b = -torch.nn.functional.softplus(x[0] @ W.mT + c).cumsum(0)
-    q, k, v = (part[0].unflatten(-1, (H, d)) for part in mixer.qkv(x).chunk(3, -1))
-    logits = torch.einsum("thd,shd->hts", q, k) / math.sqrt(d) + (b[:, None] - b[None]).permute(2, 0, 1)
-    weights = logits.masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf).softmax(-1)
-    wanted = mixer.out(torch.einsum("hts,shd->thd", weights, v).flatten(-2))
-    torch.testing.assert_close(mixer(x, layout=Layout.of(x))[0][0], wanted)

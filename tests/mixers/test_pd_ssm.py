@@ -84,8 +84,6 @@ def test_a_table_and_an_index_are_the_rows_themselves(stacked):
 
 def test_refuses():
     m, u = make(), torch.randn(2, 4, 6, dtype=torch.float64)
-    with pytest.raises(Error, match=r"at least one token, got T = 0"):
-        m(u[:, :0], layout=Layout.of(u[:, :0]))
     with pytest.raises(ShapeError, match=r"state must be \(B,N\) = \[2, 5\], got \[1, 5\]"):
         m(u, layout=Layout.of(u), state=SpaceState(torch.zeros(1, 5)))
     with pytest.raises(Error, match="Did you mean 'columns'"):

@@ -8,7 +8,6 @@ from lengthwise.errors import Error
 from lengthwise.mixers import Layout, path, query_blocks
 from lengthwise.models import LengthwiseForCausalLM, presets
 
-from ..laws.test_mixers import FORMS, alone
 from . import made
 
 D, H = 8, 2
@@ -164,25 +163,6 @@ def test_several_blocks_compile_and_map(name, monkeypatch):
         return mixer(x, layout=Layout.of(x))[0].square().sum()
 
     torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss))(x[:, None])[:, 0], slopes[1])
-
-
-def test_stick_breaking_as_the_paper_has_it_obeys_the_law():
-    """Its first token reads nothing, so it is not among the cases of which every token must reach its own output."""
-
-    class Layer(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.mixer = make("stick-breaking")
-
-        def forward(self, x, layout, state=None):
-            return self.mixer(x, layout=layout, state=state)
-
-    layer = Layer()
-    xs = [torch.randn(n, D, dtype=torch.float64) for n in (7, 1, 12)]
-    wanted = alone(layer, xs)
-    assert torch.equal(wanted[1], layer.mixer.out.bias[None])
-    for form in FORMS:
-        torch.testing.assert_close(form(layer, xs), wanted, rtol=1e-10, atol=1e-10, msg=form.__name__)
 
 
 def test_the_shares_of_a_stick_sum_to_one_with_the_remainder():

@@ -10,6 +10,7 @@ from lengthwise.mixers import Layout
 from lengthwise.models import LengthwiseForCausalLM, presets
 from lengthwise.models.cache import LengthwiseCache
 
+from ..laws.test_positions import obey
 from ..mixers import made
 
 CACHED = {
@@ -44,47 +45,12 @@ def make(name):
     return model
 
 
-def go_on(model, tokens, cuts, mask=None):
-    """The logits of all tokens, read part by part."""
-    cache, parts = LengthwiseCache(), []
-    for start, end in zip([0, *cuts], [*cuts, tokens.shape[1]], strict=True):
-        seen = None if mask is None else mask[:, :end]
-        parts.append(model(tokens[:, start:end], attention_mask=seen, past_key_values=cache).logits)
-    assert cache.get_seq_length() == tokens.shape[1]
-    return torch.cat(parts, 1)
-
-
 @pytest.mark.parametrize("name", CACHED)
-def test_step_by_step_is_the_full_pass(name):
-    model, tokens = make(name), torch.randint(0, 5, (2, 40))
-    with torch.no_grad():
-        whole = model(tokens).logits
-        for cuts in (range(1, 40), (1, 2, 3, 9, 10, 30), (27,), ()):
-            torch.testing.assert_close(go_on(model, tokens, cuts), whole, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", CACHED)
-def test_the_backward_pass_goes_through_the_cache(name):
-    model, tokens = make(name), torch.randint(0, 5, (2, 19))
-    wanted = torch.autograd.grad(model(tokens).logits.square().sum(), list(model.parameters()))
-    found = torch.autograd.grad(go_on(model, tokens, (1, 4, 5, 17)).square().sum(), list(model.parameters()))
-    for a, b in zip(found, wanted, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", CACHED)
-def test_left_padded_rows_step_by_step(name):
-    model, lengths = make(name), [1, 4, 17, 25]
-    rows = [torch.randint(0, 5, (n,)) for n in lengths]
-    tokens, mask = torch.randint(0, 5, (4, 25)), torch.zeros(4, 25, dtype=torch.long)
-    for i, row in enumerate(rows):
-        tokens[i, 25 - len(row) :], mask[i, 25 - len(row) :] = row, 1
-    with torch.no_grad():
-        for cuts in (range(1, 25), (24,), (9, 10, 20)):
-            found = go_on(model, tokens, cuts, mask)
-            for i, row in enumerate(rows):
-                wanted = model(row[None]).logits[0]
-                torch.testing.assert_close(found[i, mask[i].bool()], wanted, rtol=1e-12, atol=1e-12)
+def test_law(name):
+    """Presets obey the law of `laws/test_positions.py`, step by step, packed and padded, in values and gradients."""
+    model = make(name)
+    for lengths in ([40], [1, 4, 17, 25]):
+        obey(model, lengths, 1e-12, 1e-9)
 
 
 @pytest.mark.parametrize("name", ["regular-gpt", "regular-gpt 3/2"])
@@ -257,8 +223,8 @@ def test_rows_are_chosen_and_repeated():
         torch.testing.assert_close(model(tokens[rows, 9:], past_key_values=cache).logits, whole[rows, 9:])
 
 
-class Largest(TorchDispatchMode):
-    """The number of elements of the largest tensor an op made, and of all of them together."""
+class Elements(TorchDispatchMode):
+    """How many the ops made."""
 
     def __init__(self):
         super().__init__()
@@ -283,10 +249,10 @@ def test_a_token_costs_as_many_groups_as_there_are_and_no_more(chunk, thickness)
         with torch.no_grad():
             model(torch.randint(0, 5, (1, length)), past_key_values=cache)
             model(torch.randint(0, 5, (1, 1)), past_key_values=cache)  # the buffers double here
-            with Largest() as largest:
+            with Elements() as elements:
                 model(torch.randint(0, 5, (1, 1)), past_key_values=cache)
         assert cache.levels == depth
-        costs.append(largest.total / depth)
+        costs.append(elements.total / depth)
     assert costs[1] <= 1.05 * costs[0]
 
 

@@ -110,11 +110,20 @@ def test_a_long_text_climbs_in_pieces(C, missing, monkeypatch):
             assert max(sizes) <= 64
 
 
-def test_last_position_has_the_dense_gradients():
-    model = make(presets.regular_gpt(5, 4, width=8, heads=2, chunk=3, thickness=2))
-    tokens = torch.randint(0, 5, (3, 29))
+@pytest.mark.parametrize(
+    ("options", "T"),
+    [({"chunk": 3, "thickness": 2}, 29), *(({"chunk": C, "nodes": "discrete"}, T) for C in (2, 3) for T in (1, 7, 12))],
+    ids=str,
+)
+def test_last_position_has_the_dense_gradients(options, T):
+    model = make(presets.regular_gpt(5, 4, width=16, heads=2, **options))
+    tokens = torch.randint(0, 5, (3, T))
     found, wanted = (
-        torch.autograd.grad(model(tokens, logits_to_keep=keep).logits[:, -1].square().sum(), list(model.parameters()))
+        torch.autograd.grad(
+            model(tokens, logits_to_keep=keep).logits[:, -1].square().sum(),
+            list(model.parameters()),
+            materialize_grads=True,
+        )
         for keep in (1, 0)
     )
     for a, b in zip(found, wanted, strict=True):

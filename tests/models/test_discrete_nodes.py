@@ -47,31 +47,6 @@ def test_all_nodes_of_long_words_are_in_the_codebook(options):
     assert last.isfinite().all()
 
 
-@pytest.mark.parametrize("T", [1, 2, 7, 12])
-def test_the_short_way_is_the_whole_way(T):
-    for chunk in (2, 3):
-        model, tokens = make(chunk=chunk), torch.randint(3, (3, T))
-        short, whole = model(tokens, logits_to_keep=1).logits, model(tokens).logits[:, -1:]
-        torch.testing.assert_close(short, whole)
-        weights = list(model.parameters())
-        ways = (torch.autograd.grad(y.cos().sum(), weights, materialize_grads=True) for y in (short, whole))
-        for a, b in zip(*ways, strict=True):
-            torch.testing.assert_close(a, b)
-
-
-def test_stacked_models_are_the_models():
-    classifier = models.build("regular-gpt", vocab_size=3, num_outputs=2, width=16, heads=2, nodes="discrete")
-    assert classifier.stackable
-    weights = {name: torch.stack([p.detach(), -p.detach()]) for name, p in classifier.named_parameters()}
-    tokens = torch.randint(3, (2, 9))
-
-    def ask(chosen):
-        return torch.func.functional_call(classifier, chosen, (tokens,))
-
-    alone = torch.stack([ask({name: p[i] for name, p in weights.items()}) for i in range(2)])
-    torch.testing.assert_close(torch.func.vmap(ask)(weights), alone)
-
-
 def test_continuous_nodes_are_what_they_were():
     config = presets.regular_gpt(3, 4, width=16)
     assert "nodes" not in config.depth

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lengthwise.errors import Error
-from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, build, presets
+from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, presets
 
 
 def layer_norm(x: Tensor, norm) -> Tensor:
@@ -90,15 +90,6 @@ def test_with_one_layer_a_group_it_is_the_learned_pad_and_with_two_it_is_not():
         assert torch.allclose(a, b, rtol=1e-12, atol=1e-12) == same
 
 
-def test_every_option_of_the_variant():
-    config = make(2, 1).config
-    assert config.embedding_scale == 8**0.5
-    assert not config.final_norm
-    names = dict(make(2, 1).named_parameters())
-    assert not {n for n in names if n.endswith("bias") and ".mixer." in n}
-    assert {"pad", "head.bias", "depth.layers.0.up.bias"} <= set(names)
-
-
 def test_gradients_reach_the_pad_and_are_those_of_the_oracle():
     model, tokens = make(3, 2), torch.randint(0, 5, (11,))
     found = torch.autograd.grad(model(tokens[None], logits_to_keep=1).logits.square().sum(), list(model.parameters()))
@@ -116,18 +107,6 @@ def test_only_the_last_position_has_an_answer():
         torch.testing.assert_close(model(one).logits, model(one, logits_to_keep=1).logits)
     generated = model.generate(tokens, max_new_tokens=3, do_sample=False, pad_token_id=0, attention_mask=tokens * 0 + 1)
     assert generated.shape == (2, 9)
-
-
-def test_it_stacks():
-    """Populations run the official network too."""
-    classifier = build("regular-gpt", vocab_size=3, num_outputs=2, width=8, heads=2, variant="official", thickness=2)
-    tokens = torch.randint(0, 3, (4, 7))
-    stacked = {n: torch.stack([p.detach(), 0.5 * p.detach()]) for n, p in classifier.named_parameters()}
-    run = lambda parameters: torch.func.functional_call(classifier, parameters, (tokens, True))  # noqa: E731
-    with torch.no_grad():
-        found = torch.func.vmap(run)(stacked)
-        for i in range(2):
-            torch.testing.assert_close(found[i], run({n: p[i] for n, p in stacked.items()}))
 
 
 def test_weights_start_as_the_released_ones():

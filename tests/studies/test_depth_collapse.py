@@ -6,7 +6,7 @@ from itertools import pairwise
 import depth_collapse as collapse
 import pytest
 
-from lengthwise import lab, recipes
+from lengthwise import lab
 from lengthwise.cli import main
 
 SMOKE = collapse.SETTINGS["smoke"]
@@ -44,17 +44,6 @@ def test_both_sides_of_every_edge_are_tested():
         assert lengths[0] == 41
         assert lengths[-1] == collapse.SETTINGS[scale].longest
         assert max(b / a for a, b in pairwise(lengths)) < 1.4
-
-
-def test_what_is_trained():
-    recipe = recipes.get(collapse.__file__, scale="laptop")
-    trained = {(e.task.name, e.model.options["chunk"], e.model.options["thickness"], e.training.steps)
-               for e in recipe.experiments}  # fmt: skip
-    assert {C for _, C, _, _ in trained} == {2, 3, 4, 5, 6, 8}
-    assert {K for _, _, K, _ in trained} == {1, 2}
-    assert {task for task, _, _, _ in trained} == {"parity", "cycle-navigation"}
-    assert {e.training.curriculum.lengths for e in recipe.experiments} == {(1, 40)}
-    assert len(recipe.experiments) == len(trained), "one seed"
 
 
 def test_the_measured_edge(run):

@@ -5,7 +5,7 @@ import json
 import hundred_thousand_tokens
 import pytest
 import torch
-from hundred_thousand_tokens import TESTS, LengthScore, LongTest, _farthest, length_scores
+from hundred_thousand_tokens import LengthScore, LongTest, _farthest, length_scores
 
 from lengthwise import lab, recipes, tasks, theory
 from lengthwise.cli import main
@@ -30,12 +30,6 @@ def test_nothing_is_trained_but_what_table_1_trains():
     assert {e.hash for e in mine} <= first
     assert {e.task.name for e in mine} == {"parity", "cycle-navigation", "even-pairs"}
     assert {e.model.name for e in mine} == {"rnn", "transformer-xl", "regular-gpt"}
-
-
-def test_the_lengths_asked():
-    laptop = TESTS["laptop"]
-    assert laptop.lengths[-1] == 100_000
-    assert [laptop.strings(n) for n in (1_000, 10_000, 20_000, 100_000)] == [64, 32, 16, 16]
 
 
 def test_a_right_model_is_asked_to_the_end(run, monkeypatch):

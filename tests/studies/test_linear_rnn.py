@@ -24,15 +24,6 @@ def hashes(scale, change):
     return {e.hash for e in plan_changed(scale, change)}
 
 
-def test_what_is_asked():
-    found = parts("laptop")
-    assert list(found["p"]) == ["1", "1.2", "2", "∞", "no bound"]
-    assert list(found["block width"]) == ["1", "2", "4", "8", "16"]
-    assert {c["model.block"] * c["model.blocks"] for c in found["block width"].values()} == {64}
-    assert list(found["normalisation"]) == ["paper", "official", "orthogonal", "none", "one-hot, no inputs"]
-    assert list(found["layers"]) == ["1", "2", "3"]
-
-
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
 def test_a_run_is_found_by_what_it_is(scale):
     every = {e.hash for e in recipes.get(linear_rnn_ablation.__file__, scale=scale).experiments}

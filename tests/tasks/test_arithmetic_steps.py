@@ -198,7 +198,6 @@ def test_the_targets_are_what_the_oracle_finds(kind):
     task = build(kind)
     for length in LENGTHS:
         batch = task.sample(length, 50, seeded(1))
-        assert torch.equal(task.answer(batch.tokens), batch.targets)
         for row, targets, mask in zip(*(each.tolist() for each in batch), strict=True):
             chain = task.write(row).split()
             first = chain.index("=")
@@ -256,12 +255,6 @@ def test_answers_operators_and_pairs_are_uniform(kind):
         )
         expected = count / task.numbers.count / 4 / pairs
         assert abs(n - expected) < 6 * expected**0.5 + 2
-
-
-def test_the_longest_chain_of_six_operators():
-    """23 symbols in the problem, two less in every line with an operator, and one at the end: 85 in all."""
-    tokens = build("modulo 11").draw(6, 20_000, seeded(7))
-    assert tokens.shape[1] == 85
 
 
 def test_what_is_written_is_judged_up_to_its_end():

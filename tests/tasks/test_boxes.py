@@ -15,9 +15,6 @@ from lengthwise.tasks.boxes.task import count_answers
 from ..seeded import seeded
 
 FORMS = ("default", "advanced", "original")
-PROMPT = (
-    "The apple is in Box A, there is nothing in Box B. Move the contents of Box A to Box B. Put the bag into Box A."
-)
 
 
 @pytest.mark.parametrize(

@@ -90,45 +90,6 @@ def test_the_oracle_reads_the_prompt_only(form):
     assert torch.equal(task.answer(spoilt), right)
 
 
-@pytest.mark.parametrize("sizes", [(), SMALL["advanced"]])
-def test_half_of_the_boxes_are_occupied_at_all_times(sizes):
-    for story, free, before, operation in steps("advanced", *sizes):
-        occupied = {box for box, inside in before.items() if inside}
-        assert len(occupied) == len(before) / 2 == len(story.described)
-        assert operation.box in occupied
-        if operation.verb == "move":
-            assert operation.items is None
-            assert operation.target not in occupied
-        elif operation.verb == "remove":
-            assert 0 < len(operation.items) < len(before[operation.box])
-        else:
-            assert 0 < len(operation.items) <= free
-
-
-@pytest.mark.parametrize("sizes", [(), SMALL["default"]])
-@pytest.mark.parametrize("form", ["default", "original"])
-def test_whole_boxes_and_only_they_move_as_contents(form, sizes):
-    seen = Counter()
-    for _, _, before, operation in steps(form, *sizes):
-        items, inside = operation.items, before[operation.box]
-        if operation.verb == "move":
-            whole = items is None or set(items) == set(inside)
-            assert (items is None) == (whole and form == "default")
-            seen[whole, operation.verb] += 1
-        if operation.verb == "put":
-            assert not {item for each in before.values() for item in each} & set(items)
-        elif items is not None:
-            assert set(items) <= set(inside)
-    assert len(seen) == 2
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_no_object_is_in_two_boxes(form):
-    for story, *_ in steps(form, *SMALL[form])[::LENGTH]:
-        inside = [item for each in story.contents.values() for item in each]
-        assert len(inside) == len(set(inside))
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_a_removed_object_may_come_back(form):
     again = 0

@@ -2,9 +2,7 @@
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from lengthwise.errors import Error, UnknownName
 from lengthwise.mixers import BlockLRNN
@@ -13,6 +11,7 @@ from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, build, pr
 from lengthwise.models.cache import LengthwiseCache
 
 from ...mixers import made
+from ..test_cache import Elements
 
 
 def make(vocab=5, **options):
@@ -171,18 +170,6 @@ def kept(cache):
     return sum(t.numel() for state in cache.states.values() for t in state)
 
 
-class Elements(TorchDispatchMode):
-    """How many the ops made."""
-
-    total = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        out = func(*args, **(kwargs or {}))
-        if isinstance(out, Tensor) and not func.is_view:
-            self.total += out.numel()
-        return out
-
-
 def test_decoding_takes_constant_memory_and_work():
     model, sizes, costs = make(layers=2), [], []
     for n in (10, 200):
@@ -241,22 +228,6 @@ def test_refusals():
 
 def presets_build(**options):
     return build("block-lrnn", vocab_size=5, num_outputs=5, **options)
-
-
-@pytest.mark.slow
-def test_it_learns():
-    """PARITY's running answer, in a few steps."""
-    torch.manual_seed(0)
-    classifier = build("block-lrnn", vocab_size=2, num_outputs=2, width=16)
-    optimizer = torch.optim.Adam(classifier.parameters(), 1e-2)
-    for _ in range(120):
-        tokens = torch.randint(0, 2, (32, 12))
-        loss = F.cross_entropy(classifier(tokens).flatten(0, 1), (tokens.cumsum(1) % 2).flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    tokens = torch.randint(0, 2, (64, 12))
-    assert (classifier(tokens).argmax(-1) == tokens.cumsum(1) % 2).float().mean() > 0.99
 
 
 @pytest.mark.parametrize("name", ["s4", "s4d", "liquid-s4", "lru", "diagonal-lrnn"])
