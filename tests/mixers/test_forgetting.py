@@ -173,6 +173,15 @@ def test_the_gates_of_a_long_text_keep_their_digits():
     torch.testing.assert_close(later[0, 0], c[0, 0, -1] + c[0, 0, :3], rtol=1e-12, atol=0)
 
 
+def test_padding_closes_no_gate():
+    mixer = mixer_of()
+    x = torch.randn(1, 6, D, dtype=torch.float64)
+    layout = Layout.from_mask(torch.tensor([[0, 0, 1, 1, 1, 1]]))
+    c = mixer._cumulated(x, layout, None, None)
+    assert c[:, :, :2].abs().max() == 0
+    assert (c[:, :, 2:].diff(dim=-1) < 0).all()
+
+
 def test_the_bias_is_by_key_and_the_last_key_s_is_0():
     mixer, x = mixer_of(), torch.randn(2, 9, D, dtype=torch.float64)
     _, seen, bias = mixer.compared(x, Layout.of(x), None, None)

@@ -30,6 +30,8 @@ TREES = [name for name in MODELS if name.startswith("regular-gpt")]
 PIECES = [(1,), (1, 1), (5, 2), (3, 0, 4), (8, 8), (27, 9, 27), (1, 30, 2, 0)]
 QUICK = [("block-lrnn", (3, 0, 4)), ("block-lrnn automaton", (0, 1)), ("diagonal-lrnn", (0, 3, 2)), ("lru", (4, 1, 0))]
 QUICK += [(name, pieces) for name in TREES for pieces in [(0, 1), (3, 0, 4), (5, 9, 1)]]
+EVERY = [("block-lrnn", (1, 30, 2)), ("block-lrnn automaton", (3, 0, 4)), ("diagonal-lrnn", (0, 1)), ("lru", (5, 2))]
+EVERY += [(name, pieces) for name in TREES for pieces in [(3, 0, 4), (6, 1, 2)]]
 
 
 def build(name, outputs=S):
@@ -86,36 +88,23 @@ def agree(name, pieces, last, reuse=False):
                 torch.testing.assert_close(own_slopes[weight], slope, **close)
 
 
-@pytest.mark.parametrize(("name", "pieces"), QUICK, ids=str)
-def test_the_last_answer(name, pieces):
-    agree(name, pieces, last=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
-def test_answers_of_many_pieces(name):
-    for pieces in PIECES:
-        agree(name, pieces, last=True)
-        agree(name, pieces, last=False)
-
-
 @pytest.mark.parametrize(
-    ("name", "pieces"),
+    ("name", "pieces", "options"),
     [
-        *((name, pieces) for name in TREES for pieces in [(3, 0, 4), (6, 1, 2)]),
-        ("block-lrnn", (1, 30, 2)),
-        ("block-lrnn automaton", (3, 0, 4)),
-        ("diagonal-lrnn", (0, 1)),
-        ("lru", (5, 2)),
+        *((*each, {"last": True}) for each in QUICK),
+        *((*each, {"last": False}) for each in EVERY),
+        ("block-lrnn", (30, 2, 11), {"last": False, "reuse": True}),
+        *(
+            pytest.param(name, pieces, {"last": last}, marks=pytest.mark.slow)
+            for name in MODELS
+            for pieces in PIECES
+            for last in (True, False)
+        ),
     ],
     ids=str,
 )
-def test_every_answer(name, pieces):
-    agree(name, pieces, last=False)
-
-
-def test_with_equal_tokens_looked_up():
-    agree("block-lrnn", (30, 2, 11), last=False, reuse=True)
+def test_answers(name, pieces, options):
+    agree(name, pieces, **options)
 
 
 @pytest.mark.parametrize("pieces", [(4, 0, 3), (0, 5)], ids=str)

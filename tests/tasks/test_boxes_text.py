@@ -1,11 +1,7 @@
 """The checker accepts what the paper prints, and says what is wrong with anything else."""
 
-import random
-
 import pytest
-import torch
 
-from lengthwise import tasks
 from lengthwise.errors import Error
 from lengthwise.tasks.boxes import dependencies, read, solve
 
@@ -102,28 +98,9 @@ def test_a_corrupted_copy_is_refused_and_told_why(form, part, old, new, message)
 
 
 @pytest.mark.parametrize("form", list(SAMPLES))
-def test_any_other_word_in_an_answer_is_refused(form):
-    task = tasks.get("boxes", form=form, boxes=4, objects=20)
-    chance = random.Random(5)
-    for row in task.sample(6, 200, torch.Generator().manual_seed(4)).tokens:
-        prompt, answer = task.parts(row)
-        words = answer.split(" ")
-        place = chance.randrange(len(words))
-        words[place] = chance.choice([w for w in (*task.vocabulary[3:], "tea,", "Box.") if w != words[place]])
-        check(prompt, answer)
-        with pytest.raises(Error):
-            check(prompt, " ".join(words))
-
-
-@pytest.mark.parametrize("form", list(SAMPLES))
 def test_solving_a_prompt_gives_its_answer(form):
     prompt, answer = SAMPLES[form]
     assert solve(prompt).answer() == answer
-
-
-def test_the_form_is_found_without_moves_too():
-    both = "The tea is in Box B, the cup is in Box C. Put the map into Box C."
-    assert check(both, "Box B contains the tea, Box C contains the cup and the map.").form == "advanced"
 
 
 def test_more_boxes_than_half_the_alphabet_cannot_be_half_of_all():
@@ -145,17 +122,3 @@ def test_a_box_is_described_once():
 def test_a_form_that_is_none_is_refused():
     with pytest.raises(Error, match="Did you mean 'default'"):
         check(*DEFAULT, form="defult")
-
-
-@pytest.mark.parametrize(
-    ("sample", "form", "message"),
-    [
-        (DEFAULT, "original", "asks for one box, the others for all, got all boxes"),
-        (ORIGINAL, "default", "asks for one box, the others for all, got Box A"),
-        (ADVANCED, "default", "go from A to D"),
-        (DEFAULT, "advanced", "occupied boxes only, got nothing in Box E"),
-    ],
-)
-def test_a_sample_is_of_no_other_form(sample, form, message):
-    with pytest.raises(Error, match=message):
-        check(*sample, form=form)

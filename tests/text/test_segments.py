@@ -14,8 +14,6 @@ from lengthwise import Error
 from lengthwise.positions.multilevel import Bilevel
 from lengthwise.text import corpora, level_ends, segment_ends, tokenizers, tokens_of
 
-from . import python_functions
-
 TEXT = """He left. "She came." (Why?) It is 3 o'clock...
 
     A new one!  Then: nothing,
@@ -192,28 +190,6 @@ def test_a_text_without_ends_is_one_segment_and_a_warning_says_so():
     for nothing in ([], [""], ["=", ""], [3]):
         with pytest.raises(Error, match="Segments end at marks of at least one character, got"):
             segment_ends(digits, nothing)
-
-
-def test_functions_end_where_the_syntax_says(tmp_path):
-    code = "import a\n\n\ndef f(x):\n    def g():\n        return 1\n    return g\n\n\n"
-    code += "class C:\n    async def h(self): pass\n"
-    ends = [code[:place].count("\n") for place in python_functions.function_ends(code)]
-    assert ends == [6, 7, 11]
-    assert [code[:place].count("\n") for place in python_functions.function_ends(code, top_level=True)] == [7, 11]
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=byte_level(OURS), eos_token=END)
-    ids, mask = python_functions.function_end_mask(tokenizer, code)
-    read = [tokenizer.decode(ids[: i + 1]) for i, ended in enumerate(mask) if ended]
-    assert [text.rstrip("\n").splitlines()[-1] for text in read] == [code.splitlines()[end - 1] for end in ends]
-
-
-def test_no_causal_rule_knows_where_a_function_ends():
-    """The same tokens so far; the line behind them decides whether the last one has ended the function."""
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=characters(), eos_token=END)
-    start = "def f(x):\n    return x\n"
-    goes_on, ended = (python_functions.function_end_mask(tokenizer, start + more) for more in ("    pass\n", "x\n"))
-    assert goes_on[0][: len(start)] == ended[0][: len(start)]
-    assert not goes_on[1][len(start) - 1]
-    assert ended[1][len(start) - 1]
 
 
 def test_a_trained_tokenizer_tells_paragraphs(tmp_path):
