@@ -139,6 +139,15 @@ def test_an_algebra_has_a_deadline():
             late()
 
 
+def test_the_same_export_says_that_it_is_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    call = ["export", "parity", "--lengths", "4", "--samples", "2", "--out", "data"]
+    assert main(call) == 0
+    assert capsys.readouterr().out.startswith("Wrote 2 strings")
+    assert main(call) == 0
+    assert capsys.readouterr().out == "data: it is there already, unchanged.\n"
+
+
 OUTS = {
     "export": "export parity --lengths 4 --samples 2 --out",
     "compile": "compile even-pairs --seconds 60 --out",

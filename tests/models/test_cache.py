@@ -10,7 +10,7 @@ from lengthwise.mixers import Layout
 from lengthwise.models import LengthwiseForCausalLM, presets
 from lengthwise.models.cache import LengthwiseCache
 
-from ..laws.test_positions import obey
+from ..laws.test_positions import obey, token_by_token, whole
 from ..mixers import made
 
 CACHED = {
@@ -51,6 +51,9 @@ def test_law(name):
     model = make(name)
     for lengths in ([40], [1, 4, 17, 25]):
         obey(model, lengths, 1e-12, 1e-9)
+    text = [torch.randint(0, 5, (40,))]
+    with torch.no_grad():  # as it generates
+        torch.testing.assert_close(token_by_token(model, text), whole(model, text), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["regular-gpt", "regular-gpt 3/2"])
