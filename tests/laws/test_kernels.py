@@ -132,8 +132,9 @@ def chain_attentions() -> Iterator[tuple[str, Callable[[Draw], Arguments]]]:
             draw, T=3, past=9, sequences=torch.tensor([[0] * 5 + [1] * 7, [0] * 11 + [1]]).to(draw.device)
         ),
     )
-    yield "swapped in memory", lambda draw: {name: draw(1, 2, 4, 150).mT for name in ("q", "k", "v")}
-    yield "expanded", lambda draw: {name: draw(1, 2, 150, 1).expand(-1, -1, -1, 16) for name in ("q", "k", "v")}
+    # From some hundred tokens on the fused kernel reads a row's numbers side by side, wherever they lie.
+    yield "swapped in memory", lambda draw: {name: draw(1, 2, 16, 300).mT for name in ("q", "k", "v")}
+    yield "expanded", lambda draw: {name: draw(1, 2, 300, 1).expand(-1, -1, -1, 16) for name in ("q", "k", "v")}
     yield "no gradients, values wider than keys", lambda draw: {**call(draw, T=150), "v": draw(2, 3, 150, 7)}
 
 
