@@ -165,7 +165,7 @@ LINES = {
     "insight": 1_005,
     "theory": 1_018,
     "verify": 9_817,
-    "report": 3_986,
+    "report": 3_983,
     "recipes": 4_575,
     "cli": 3_221,
 }

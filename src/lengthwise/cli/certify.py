@@ -49,7 +49,7 @@ class Deciding:
     no_picture: Annotated[bool, "Do not extract what a run computes, which its page draws."] = False
     trust: Trust = False
 
-    def join(self) -> None:
+    def check(self) -> None:
         """Raises for options that do not go together."""
         if self.consolidate and self.settle:
             raise Error("--consolidate teaches a copy its task's machine, --settle its own: give one of them.")
@@ -105,7 +105,7 @@ def certify(
         raise Error("certify needs a run or a folder with a model. See: lengthwise certify --help")
     must_exist(model)
     wanted = _wanted(task, settings or [])
-    deciding.join()
+    deciding.check()
     if deciding.word is None:
         raise typer.Exit(_decide(model, wanted, _task_words(task, settings or []), deciding, as_json))
     with console.stdout_kept(as_json):

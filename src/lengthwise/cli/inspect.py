@@ -45,7 +45,7 @@ class Looking:
     snapped: Annotated[Path | None, "algebra: write the model with its nodes snapped to it here.", Typed("DIR")] = None
     trust: Trust = False
 
-    def join(self, view: str) -> None:
+    def check(self, view: str) -> None:
         """Raises for what a view does not take."""
         if self.head is not None and view != "attention":
             raise Error(f"--head chooses what attention draws, got view {view}. Leave it out.")
@@ -83,7 +83,7 @@ def inspect(
     from .. import lab
 
     of, checkpoint = one_run("inspect", run), looking.checkpoint
-    looking.join(view)
+    looking.check(view)
     with console.stdout_kept(output.as_json):
         task = lab.load_task(of, trust=looking.trust)
         insights, panel = _look(of, task, view, looking)

@@ -26,23 +26,25 @@ def _named(section: Section) -> list[tuple[str, Run]]:
     return [(label + f", seed {run.experiment.seed}" * (labels.count(label) > 1), run) for label, run in section.runs]
 
 
-def in_words(record: RecordedVerdict) -> tuple[str, str]:
-    """The verdict in a few words, and the rest of the sentence."""
+def in_words(record: RecordedVerdict) -> Verdict:
+    """The verdict as the page says it; a proof that nobody checked here proves nothing yet."""
     verdict = record.verdict
     best = ", at its best checkpoint" if record.checkpoint == "best" else ""
     if isinstance(verdict, Proved):
-        snapped = ", its nodes snapped to their centres" if verdict.certificate.get("inference") == "snapped" else ""
         if not record.checked:  # a forger can make a file as large as this
-            return "a proof is kept, and was not checked here", f"{best}: certify --check reads it"
+            rest = f"{best}: certify --check reads it"
+            return Verdict("", "unknown", "a proof is kept, and was not checked here", rest)
+        snapped = ", its nodes snapped to their centres" if verdict.certificate.get("inference") == "snapped" else ""
         machine = "" if record.of_task else ", of the machine kept with it: its own task does not run here"
-        return "PROVED for every length", f"{snapped}{best}{machine} ({made_in_words(verdict.certificate)})"
+        rest = f"{snapped}{best}{machine} ({made_in_words(verdict.certificate)})"
+        return Verdict("", "proved", "PROVED for every length", rest)
     if isinstance(verdict, Refuted):
         word = " ".join(map(str, verdict.word[:SHOWN])) + " …" * (len(verdict.word) > SHOWN)
         answer, right = _answer(verdict.said), _answer(verdict.right)
         kept_word = "" if record.checked else "as it was kept; "
         rest = f"{best}: after {word} it says {answer}, and {right} is right ({kept_word}the shortest string found)"
-        return f"fails first at length {len(verdict.word):,}", rest
-    return "not decided", f"{best}: {verdict.why}"
+        return Verdict("", "refuted", f"fails first at length {len(verdict.word):,}", rest)
+    return Verdict("", "unknown", "not decided", f"{best}: {verdict.why}")
 
 
 def _answer(answer: int | tuple[int, ...]) -> str:
@@ -56,7 +58,8 @@ def verdict_data(run: Run) -> dict[str, Any] | None:
     data = {key: value for key, value in record.verdict.to_json().items() if key != "certificate"}
     if isinstance(record.verdict, Proved) and not record.checked:
         data["verdict"] = "unchecked"
-    return {**data, "checked": record.checked, "checkpoint": record.checkpoint, "words": "".join(in_words(record))}
+    verdict = in_words(record)
+    return {**data, "checked": record.checked, "checkpoint": record.checkpoint, "words": verdict.summary + verdict.rest}
 
 
 def verdicts_of(section: Section) -> dict[str, list[Verdict]]:
@@ -71,7 +74,7 @@ def verdicts_of(section: Section) -> dict[str, list[Verdict]]:
 def verdict_of(run: Run) -> Verdict | None:
     """What is known of a run, as `certify` kept it beside it."""
     record = recorded_verdict(run)
-    return None if record is None else Verdict("", _word(record), *in_words(record))
+    return None if record is None else in_words(record)
 
 
 def verdict_cell(verdict: Verdict | None) -> TableCell | str:
@@ -79,12 +82,6 @@ def verdict_cell(verdict: Verdict | None) -> TableCell | str:
     if verdict is None:
         return "–"
     return TableCell("", mark=f"{verdict.mark} {verdict.summary}")
-
-
-def _word(record: RecordedVerdict) -> str:
-    if isinstance(record.verdict, Proved):
-        return "proved" if record.checked else "unknown"
-    return "refuted" if isinstance(record.verdict, Refuted) else "unknown"
 
 
 def verdict_panels(section: Section) -> list[Panel]:
