@@ -47,6 +47,12 @@ def test_a_plan_is_the_whole_grid():
     assert set(first.tests.lengths) == {3, 5, 7, 10, 20, 30}
 
 
+def test_a_model_s_own_options_may_stand_behind_its_name_or_beside_it():
+    named = plan("parity", ["lstm layers=2", ("gru", {"layers": 2})], settings={"model.layers": 3, "model.width": 32})
+    assert [(e.model.name, e.model.options) for e in named] == [(n, {"layers": 2, "width": 32}) for n in ("lstm", "gru")]
+    assert plan("parity", ("lstm", {"layers": 2})) == plan("parity", "lstm layers=2")
+
+
 def test_default_test_lengths_reach_past_training():
     (experiment,) = plan("modular-arithmetic", ["lstm"])
     tested = experiment.tests.lengths

@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ from torch import nn
 from .. import models, own_code, tasks
 from ..errors import Error, in_words
 from ..limits import BATCH_TOKENS, EXPERIMENTS
-from ..options import Option, at_least, checked, take
+from ..options import Option, apart, at_least, checked, take
 from ..own_code import of_parts, settings_of
 from ..train.curriculum import make_curriculum
 from ..train.settings import Training
@@ -27,7 +27,9 @@ from .tested_lengths import tested_lengths
 
 OneTask = str | tasks.Task | type[tasks.Task]
 """A task by name, made, or by its class."""
-Architectures = Sequence[str | type[nn.Module]] | str | type[nn.Module]
+OneModel = str | type[nn.Module] | tuple[str | type[nn.Module], Mapping[str, Any]]
+"""A model by name, with its options behind it ("transformer position=alibi") or beside it, or by its class."""
+Architectures = Sequence[OneModel] | OneModel
 """Models, or a single one."""
 
 
@@ -56,6 +58,30 @@ def name_of(model: str | type[nn.Module]) -> str:
     return own_code.name_of(model)
 
 
+def several(models: Any) -> list[Any]:
+    """The models of a list; a single one may be a pair, of a name and its options."""
+    pair = isinstance(models, tuple) and len(models) == 2 and isinstance(models[1], Mapping)
+    return [models] if pair or isinstance(models, (str, type)) or not isinstance(models, Iterable) else list(models)
+
+
+def models_of(architectures: Architectures) -> list[tuple[str, dict[str, Any]]]:
+    """The names of models, and the options that stand behind them or beside them.
+
+    >>> models_of(["lstm", "transformer position=alibi", ("gru", {"layers": 2})])
+    [('lstm', {}), ('transformer', {'position': 'alibi'}), ('gru', {'layers': 2})]
+    """
+    named = []
+    for each in several(architectures):
+        name, options = each if isinstance(each, tuple) else (each, {})
+        if isinstance(name, str):
+            name, typed = apart(name)
+            options = {**typed, **options}
+        named.append((name_of(name), dict(options)))
+    if not named:
+        raise Error(f"Name at least one model. Known: {', '.join(models.available())}.")
+    return named
+
+
 @checked
 def plan(
     task: OneTask | Sequence[OneTask],
@@ -69,9 +95,9 @@ def plan(
 ) -> list[Experiment]:
     """The grid tasks × models × seeds, each name, setting, length and shape checked before any run.
 
-    `settings` belong to `task.` and `model.` (every one), a task's or a model's own name (that one), `training.` or
-    `tests.`. The grid is made for every combination of the values in `sweep`, each experiment once; its names are those
-    of `settings`.
+    A model's own options may stand behind its name. `settings` belong to `task.` and `model.` (every one), a task's or
+    a model's own name (that one), `training.` or `tests.`. The grid is made for every combination of the values in
+    `sweep`, each experiment once; its names are those of `settings`.
     Test lengths default to a sweep from past the training length to 12.5 times it; a few lengths of the training range
     are always tested too, since a failure beyond it proves nothing without success inside.
 
@@ -81,11 +107,8 @@ def plan(
     """
     fixed, values = parse(settings), parse_sweep(sweep) if sweep else {}
     seeds = seeds_of(seeds)
-    single = isinstance(architectures, (str, type)) or not isinstance(architectures, Iterable)
-    several: Any = [architectures] if single else architectures
-    names = [name_of(model) for model in several]
-    if not names:
-        raise Error(f"Name at least one model. Known: {', '.join(models.available())}.")
+    named = models_of(architectures)
+    names = [name for name, _ in named]
     asked: list[OneTask] = list(task) if isinstance(task, (list, tuple)) else [task]  # pyright: ignore
     if not asked:
         raise Error("Name at least one task. lengthwise list tasks names them.")
@@ -98,7 +121,7 @@ def plan(
     for places in product(*(range(len(each)) for each in values.values())):
         point = {name: values[name][i] for name, i in zip(values, places, strict=True)}
         one = of_parts({**fixed, **point}, {"task", "model", "training", "tests", *names, *called})
-        of_models = options_of_models(one, [(name, {}) for name in names])
+        of_models = options_of_models(one, named)
         made: set[str] = set()
         for each, own_name in zip(asked, called, strict=True):
             of_task = {**settings_of(one, "task"), **settings_of(one, own_name)}

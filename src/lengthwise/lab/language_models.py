@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from torch import nn
 
 from .. import convert, models
 from ..errors import Error
@@ -39,17 +38,15 @@ from ..train.objectives import check_state_passing
 from ..train.settings import Training, training_options
 from . import texts
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, ObjectiveSpec, TextSpec
-from .grid import name_of, options_of_models, seeds_of
+from .grid import Architectures, models_of, options_of_models, seeds_of, several
 from .measurements import PUBLISHED_WINDOW, Budget, Most, run_at
 from .new_models import build_language_model, check_on_text
 from .records import model_folder
 from .sweeps import Settings, parse, settings_of_part
-from .tested_lengths import lengths
+from .tested_lengths import read_lengths
 from .text_material import digests
 from .texts import digests_of, ends_of, halves
 
-OneModel = str | type[nn.Module] | tuple[str | type[nn.Module], Mapping[str, Any]]
-"""A model by name, with its options behind it ("transformer position=alibi") or beside it, or by its class."""
 Answering = str | Path | tuple[str, Mapping[str, Any]] | Experiment
 """A checkpoint; a language model from scratch, by its experiment; or a preset, whose options stand behind its name."""
 STRINGS_ALONE = ("curriculum", "lengths", "grow_from", "grow_at", "shrink_at")
@@ -87,7 +84,7 @@ class TextSettings:
 @checked
 def plan_language_models(
     corpus: str | Path | Sequence[str | Path],
-    architectures: Sequence[OneModel] | OneModel,
+    architectures: Architectures,
     *,
     train_length: Annotated[int, at_least(2), "How many tokens a training window has."] = 128,
     test_lengths: str | Sequence[int] | None = None,
@@ -114,7 +111,7 @@ def plan_language_models(
     """
     fixed = parse(settings)
     seeds = seeds_of(seeds)
-    asked = _models(architectures)
+    asked = models_of(architectures)
     parts = {"model", "training", "tests", "text", "objective", *(name for name, _ in asked)}
     fixed = of_parts(fixed, parts)
     EXPERIMENTS.check(len(asked) * len(seeds), "plan")
@@ -165,7 +162,7 @@ def plan_text(
     training: Training | None = None,
     tokens_at_once: int = 4096,
     seed: int = 0,
-    test_lengths: Sequence[int] | None = None,
+    test_lengths: str | Sequence[int] | None = None,
     way: Way = "windows",
     samples: int = 512,
     state_passing: int = 0,
@@ -183,7 +180,7 @@ def plan_text(
     spec = TextSpec("text", {}, block, test_blocks, files=files, test_files=test_files, held_out=held_out)
     read = texts.read_for(source, spec)
     spec = replace(spec, digests=read.digests)
-    tests = LengthTests((block,) if test_lengths is None else tuple(test_lengths), way=way)
+    tests = LengthTests((block,) if test_lengths is None else tuple(read_lengths(test_lengths)), way=way)
     tests = replace(tests, samples=samples) if way == "last-token" else tests
     check_lengths(len(read.test), tests.lengths)
     objective, experiments = ObjectiveSpec("next-token", tokens_at_once, state_passing), []
@@ -213,7 +210,7 @@ def plan_continued(
     conversions: Sequence[str | convert.Conversion] = (),
     *,
     train_length: Annotated[int, at_least(2), "How many tokens a window of the further training has."],
-    test_lengths: Sequence[int],
+    test_lengths: str | Sequence[int],
     settings: Settings = (),
 ) -> list[Experiment]:
     """An experiment that goes on from each of these language models from scratch, after the conversions.
@@ -228,7 +225,7 @@ def plan_continued(
             f"plan_continued takes settings of training. and objective. alone, got {wrong!r}: the rest is as it was."
         )
     training, objective = _training(settings_of(fixed, "training"), train_length), _objective(fixed)
-    lengths = tuple(sorted({*test_lengths}))
+    lengths = tuple(sorted({*read_lengths(test_lengths)}))
     planned = []
     for base in experiments:
         spec = _text_of(base)
@@ -269,7 +266,6 @@ def plan_further(
     if run and not text:
         block = train_length or run.experiment.data.block  # pyright: ignore[reportAttributeAccessIssue]
         tested = run.experiment.tests.lengths if test_lengths is None else test_lengths
-        tested = lengths(tested) if isinstance(tested, str) else tested
         return plan_continued([run.experiment], conversions, train_length=block, test_lengths=tested, settings=settings)
     if not text or train_length is None:
         raise Error(f"{origin}: to go on from a checkpoint, name a corpus and --train-length.")
@@ -283,7 +279,7 @@ def plan_further(
         block=train_length,
         training=_training(settings_of(fixed, "training"), train_length),
         tokens_at_once=objective.tokens_at_once,
-        test_lengths=lengths(test_lengths) if isinstance(test_lengths, str) else test_lengths,
+        test_lengths=test_lengths,
         way=way,
         state_passing=objective.state_passing,
         **held_out,
@@ -344,9 +340,7 @@ def plan_answers(
     )
     tests, objective = LengthTests((window,)), ObjectiveSpec("answers", tokens_at_once)
     experiments = []
-    one = isinstance(model, (str, Path, Experiment)) or (len(model) == 2 and isinstance(model[1], Mapping))
-    every: Sequence[Any] = [model] if one else model  # pyright: ignore[reportAssignmentType]
-    for each in every:
+    for each in several(model):
         base = each if isinstance(each, Experiment) else None
         name, options = (base.model.name, {}) if base else each if isinstance(each, tuple) else apart(str(each))
         from_scratch = name in models.available() or name.startswith("hf:")
@@ -461,25 +455,8 @@ def _tests(
         )
     if wanted is None:
         wanted = [n for n in (trained << k for k in range(DOUBLINGS + 1)) if n <= held_out] or [trained]
-    tested = lengths(wanted) if isinstance(wanted, str) else tuple(wanted)
-    return LengthTests(
-        tuple(sorted({*tested, trained})), way=way, **take(settings_of_part("tests"), options, "tests", "tests.")
-    )
-
-
-def _models(architectures: Any) -> list[tuple[str, dict[str, Any]]]:
-    """The models' names and their own options."""
-    several = architectures if isinstance(architectures, list) else [architectures]
-    named = []
-    for each in several:
-        name, options = each if isinstance(each, tuple) else (each, {})
-        if isinstance(name, str):
-            name, typed = apart(name)
-            options = {**typed, **options}
-        named.append((name_of(name), dict(options)))
-    if not named:
-        raise Error(f"Name at least one model. Known: {', '.join(models.available())}.")
-    return named
+    tested = tuple(sorted({*read_lengths(wanted), trained}))
+    return LengthTests(tested, way=way, **take(settings_of_part("tests"), options, "tests", "tests."))
 
 
 def model_specs(asked: list[tuple[str, dict[str, Any]]], fixed: dict[str, Any], tokenizer: Any) -> list[ModelSpec]:

@@ -24,7 +24,7 @@ from ..evaluate.written_answers import write_texts
 from ..files import finite
 from ..limits import SAMPLES
 from ..models import TokenClassifier, pretrained
-from ..options import Option, at_least, checked, schema
+from ..options import at_least, checked, schema
 from ..text import corpora, scrolls, tokenizers, tokens_of
 from ..text.prompts import Prompts
 from ..text.scrolls import HUB, Metric
@@ -33,7 +33,7 @@ from .experiment import AnswersSpec, TextSpec
 from .launch import Loading
 from .loading import load_model, load_tokenizer, model_folder
 from .records import Run, load
-from .tested_lengths import lengths as written
+from .tested_lengths import read_lengths
 from .text_material import questions_of
 
 PUBLISHED_WINDOW = 8192
@@ -260,9 +260,6 @@ class Opened(NamedTuple):
         return inner
 
 
-_LENGTHS = Option("lengths", tuple[int, ...], bounds=at_least(2))
-
-
 def open_model(model: str | Path, lengths: str | Sequence[int] | None, how: Loading) -> Opened:
     """Returns what is measured, once it is known that it can read so much text of this tokenizer."""
     run = run_at(Path(model).expanduser())
@@ -270,7 +267,7 @@ def open_model(model: str | Path, lengths: str | Sequence[int] | None, how: Load
         if run is None:
             raise Error(f"{model}: it was tested at no lengths yet. Name some, such as --lengths 512,1024.")
         lengths = run.experiment.tests.lengths
-    wanted = written(lengths) if isinstance(lengths, str) else _LENGTHS.read(lengths, "lengths")
+    wanted = tuple(read_lengths(lengths, "lengths", least=2))
     if not wanted:
         raise Error("lengths is empty: name at least one, such as 512.")
     tokenizer = tokenizers.load(how.tokenizer) if how.tokenizer else None

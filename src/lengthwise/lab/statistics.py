@@ -103,12 +103,6 @@ def overflowed(runs: Iterable[Run], lengths: Iterable[int], checkpoint: Checkpoi
     return sum(of.get(str(n), 0) for n in set(lengths) for of in counts)
 
 
-def in_parts(run: Run) -> bool:
-    """True if strings are scored in parts: their counts are then floats."""
-    counts = run.result["checkpoints"]["last"]["correct"].values()
-    return any(isinstance(count, float) for count in counts)
-
-
 def score(run: Run, lengths: Iterable[int], checkpoint: Checkpoint = "last") -> float:
     """The unweighted mean of the accuracies at these lengths."""
     return statistics.fmean(accuracy(run, length, checkpoint) for length in lengths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import tasks
 from ..errors import Error
@@ -48,6 +48,16 @@ def lengths(text: str) -> tuple[int, ...]:
     return tuple(sorted(every))
 
 
+def read_lengths(wanted: str | Sequence[int], name: str = "test_lengths", least: int = 1) -> Sequence[int]:
+    """Lengths as they are written, or given as numbers of at least `least`: 5.5 is none."""
+    if isinstance(wanted, str):
+        return lengths(wanted)
+    if isinstance(wanted, Sized) and not isinstance(wanted, Mapping):
+        LENGTHS.check(len(wanted), name)
+        wanted = list(wanted) if isinstance(wanted, Iterable) and not hasattr(wanted, "tolist") else wanted
+    return Option(name, list[int], bounds=at_least(least)).read(wanted, name)
+
+
 def tested_lengths(task: tasks.Task, trained: list[int], wanted: str | Sequence[int] | None) -> tuple[int, ...]:
     """The wanted lengths, by default about 24 up to 12.5 times the longest trained one, and four that were trained.
 
@@ -58,7 +68,7 @@ def tested_lengths(task: tasks.Task, trained: list[int], wanted: str | Sequence[
         possible = [n for n in range(longest + 1, int(longest * 12.5) + 1) if task.problem(n) is None]
         tested = possible[:: max(1, len(possible) // 24)]
     else:
-        tested = list(lengths(wanted)) if isinstance(wanted, str) else _whole(wanted)
+        tested = read_lengths(wanted)
         for n in tested:
             task.check(n)
     if not tested or max(tested) < longest:
@@ -105,11 +115,3 @@ def lengths_note(task: tasks.Task, low: int, longest: int) -> str | None:
     remedy = " To train on prefixes of every length too: --set task.supervision=prefix"
     last = isinstance(task, FormalLanguage) and task.supervision == "last"
     return f"{task.name}: {which}.{remedy if last else ''}" if which else None
-
-
-def _whole(wanted: Any) -> list[int]:
-    """Lengths given as numbers; 5.5 is none."""
-    if isinstance(wanted, Sized) and not isinstance(wanted, Mapping):
-        LENGTHS.check(len(wanted), "test_lengths")
-        wanted = list(wanted) if isinstance(wanted, Iterable) and not hasattr(wanted, "tolist") else wanted
-    return Option("test_lengths", list[int], bounds=at_least(1)).read(wanted, "test_lengths")
