@@ -217,7 +217,7 @@ def test_no_step_computes_a_hash(tmp_path, quick, monkeypatch):
     (experiment,) = quick()
     assert experiment.hash
     heard = []
-    monkeypatch.setattr(lab.Experiment, "_json", lambda *a, **k: pytest.fail("computed again"))
+    monkeypatch.setattr(lab.Experiment, "to_json", lambda *a, **k: pytest.fail("computed again"))
     state = start(experiment)
     assert state.name == experiment.hash
     trainer = make_trainer([experiment])

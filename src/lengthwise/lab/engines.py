@@ -78,24 +78,21 @@ def leave_a_starting_worker() -> None:
         os._exit(UNGUARDED)
 
 
-def in_turn(groups: Groups, job: Job, *, insist: bool = False) -> Iterator[tuple[Group, list[Outcome]]]:
-    """Runs one group after the other, here; what another process holds comes last. `insist` as in `interruptible`."""
-    todo = deque(groups)
-    with interruptible(job.stop, insist=insist):
-        while todo:
-            group = todo.popleft()
-            outcomes = run_group(group, job, wait=False)
-            yield group, outcomes
-            if held := _without_outcome(group, outcomes):
-                todo.append(held)
-
-
 class InProcess:
-    """One group after the other, here."""
+    """One group after the other, here; what another process holds comes last."""
+
+    insist = False
+    """As in `interruptible`."""
 
     def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
-        for _, outcomes in in_turn(groups, job):
-            yield from outcomes
+        todo = deque(groups)
+        with interruptible(job.stop, insist=self.insist):
+            while todo:
+                group = todo.popleft()
+                outcomes = run_group(group, job, wait=False)
+                yield from outcomes
+                if held := _without_outcome(group, outcomes):
+                    todo.append(held)
 
 
 def gpu_of(job: Job, taken: Iterable[str]) -> str:

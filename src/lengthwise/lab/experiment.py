@@ -173,6 +173,13 @@ class Experiment:
         return self.data
 
     @property
+    def text(self) -> TextSpec:
+        """The text, of an experiment that has one."""
+        if not isinstance(self.data, TextSpec):
+            raise Error(f"{self.data.name} is a task, and this needs text. Give a run of `lengthwise train`.")
+        return self.data
+
+    @property
     def on_text(self) -> bool:
         """True if perplexity is measured, and not strings that are right."""
         return isinstance(self.data, TextSpec)
@@ -182,11 +189,8 @@ class Experiment:
         """True if a pretrained checkpoint is trained on, and not a model from scratch."""
         return isinstance(self.data, TextSpec) and self.data.tokenizer is None
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns what is not at its default; with `SCHEMA`, all there is to say."""
-        return self._json(local=True)
-
-    def _json(self, local: bool) -> dict[str, Any]:
+    def to_json(self, local: bool = True) -> dict[str, Any]:
+        """Returns what is not at its default; with `SCHEMA`, all there is to say. `local`: also about this machine."""
         kind = next(key for key, spec in DATA.items() if type(self.data) is spec)
         changed = {**_changed(self, local), "data": {kind: _changed(self.data, local)}}
         if self.continues is not None:
@@ -219,7 +223,7 @@ class Experiment:
     @cached_property
     def hash_as_given(self) -> str:
         """With the model's options as they were given: the hash of records from before their defaults dropped out."""
-        text = json.dumps(self._json(local=False), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(self.to_json(local=False), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property

@@ -85,13 +85,13 @@ class Job:
         return replace(self, hear=None, waiting=None, stop=Stop())
 
 
-def room(job: Job, cores: float, gpus: float) -> int:
-    """Returns how many runs at a time fit where there is so much.
+def room(cpus: float, gpus: float, cores: float, most_gpus: float) -> int:
+    """Returns how many runs at a time fit that take so many cpus and gpus, where there are so many.
 
-    >>> room(Job(Path("runs"), cpus=2, gpus=0.25), cores=16, gpus=1)
+    >>> room(cpus=2, gpus=0.25, cores=16, most_gpus=1)
     4
     """
-    return int(min(cores / job.cpus, gpus / job.gpus) if job.gpus else cores / job.cpus)
+    return int(min(cores / cpus, most_gpus / gpus) if gpus else cores / cpus)
 
 
 def check_room(cpus: float, gpus: float, cores: float, most_gpus: float, there: str) -> None:

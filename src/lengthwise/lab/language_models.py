@@ -178,7 +178,7 @@ def plan_text(
     source = pretrained.find(checkpoint)
     files, test_files = tuple(map(str, text)), tuple(map(str, test))
     spec = TextSpec("text", {}, block, test_blocks, files=files, test_files=test_files, held_out=held_out)
-    read = texts.read_for(source, spec)
+    read = texts.read(spec, checkpoint=source)
     spec = replace(spec, digests=read.digests)
     tests = LengthTests((block,) if test_lengths is None else tuple(read_lengths(test_lengths)), way=way)
     tests = replace(tests, samples=samples) if way == "last-token" else tests
@@ -231,7 +231,7 @@ def plan_continued(
         spec = _text_of(base)
         tokens = None if spec.test_blocks is None else max(spec.test_blocks * spec.block, *lengths)
         longer = replace(spec, block=train_length, test_blocks=None if tokens is None else -(-tokens // train_length))
-        read = texts.read(longer, 1)
+        read = texts.read(longer)
         check_lengths(len(read.test), lengths)
         # Tried on weights drawn at random, so that a conversion that does not fit is refused before anything runs.
         each = texts.conversions_of(conversions, read.tokenizer)
@@ -264,7 +264,7 @@ def plan_further(
     """
     run = run_at(Path(origin).expanduser())
     if run and not text:
-        block = train_length or run.experiment.data.block  # pyright: ignore[reportAttributeAccessIssue]
+        block = train_length or run.experiment.text.block
         tested = run.experiment.tests.lengths if test_lengths is None else test_lengths
         return plan_continued([run.experiment], conversions, train_length=block, test_lengths=tested, settings=settings)
     if not text or train_length is None:
@@ -401,7 +401,7 @@ def trained_places(experiment: Experiment) -> int:
     Tokens; where its rotary positions count segments, as many segments as 99% of the windows have at most.
     """
     spec = _text_of(experiment)
-    read = texts.read(spec, 1)
+    read = texts.read(spec)
     position = getattr(build_language_model(experiment.model, read.tokenizer, 0).inner, "position", None)
     if not isinstance(position, Multilevel):
         return spec.block

@@ -48,9 +48,16 @@ class Scoring:
 class Material:
     """Made once for experiments that differ in seed and learning rate alone."""
 
-    device: torch.device
+    kind: str
+    """The objective that such data is trained with, as experiments name it."""
     data: Data
     objective: Objective
+
+    def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
+        if experiment.objective.kind != self.kind:
+            raise Error(f"{experiment.data.name} is for the objective {self.kind}, got {experiment.objective.kind}.")
+        self.device, self.share = device, share
+        """On which it is trained, and how many processes share the machine's memory."""
 
     def model(self, experiment: Experiment, directory: Directory | None) -> TokenClassifier:
         """The model before the first step."""
@@ -80,10 +87,11 @@ class Material:
 class StringMaterial(Material):
     """Strings of a task."""
 
+    kind = "strings"
+
     def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
-        if experiment.objective.kind != "strings":
-            raise Error(f"A task is trained with the objective strings, got {experiment.objective.kind}.")
-        spec, self.device, self.share = experiment.task, device, share
+        super().__init__(experiment, device, share)
+        spec = experiment.task
         self.task = tasks.rebuild(spec.name, spec.params, spec.source)
         self.data = TaskStrings(self.task, experiment.training)
         self.objective = StringObjective(self.task, share, experiment.training.steady)

@@ -29,12 +29,12 @@ from ..text import corpora, scrolls, tokenizers, tokens_of
 from ..text.prompts import Prompts
 from ..text.scrolls import HUB, Metric
 from . import texts
-from .experiment import AnswersSpec, TextSpec
+from .experiment import AnswersSpec
 from .launch import Loading
 from .loading import load_model, load_tokenizer, model_folder
 from .records import Run, load
 from .tested_lengths import read_lengths
-from .text_material import questions_of
+from .text_material import checkpoint_of, questions_of
 
 PUBLISHED_WINDOW = 8192
 Budget = Annotated[int | None, at_least(1), "How many tokens an answer has at most; None: as its task says."]
@@ -323,11 +323,10 @@ def text_of(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> 
         return opened.name, tokens_of(opened, tokenizer, root=store).train.tokens, seen
     if run is None:
         raise Error("A checkpoint needs a text to be tested on. Give a corpus, such as --corpus book.txt.")
-    spec, model = run.experiment.data, run.experiment.model
+    spec = run.experiment.text
     if isinstance(spec, AnswersSpec):
         raise Error(f"{run.path}: it was trained to answer {spec.task}. Give a corpus, such as --corpus book.txt.")
-    assert isinstance(spec, TextSpec)
-    content = texts.read(spec, 1) if model.folder is None else texts.read_for(pretrained.find(model.folder), spec)
+    content = texts.read(spec, checkpoint=checkpoint_of(run.experiment.model))
     if content.digests != spec.digests:
         raise Error(f"{', '.join(spec.files)}: the text changed since the run. Name a corpus, such as --corpus PATH.")
     return f"{spec.name} (held out)", content.test, "held out"

@@ -94,7 +94,7 @@ class _RayPool:
 
 def _fit(node: Mapping[str, Any], job: Job) -> int:
     """Returns how many runs a node has room for."""
-    return room(job, node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0))
+    return room(job.cpus, job.gpus, node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0))
 
 
 def _check_room(ray: Any, job: Job) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,17 +17,16 @@ import torch
 
 from .. import own_code
 from ..errors import Error, UnknownName
-from ..notebooks import in_notebook
+from ..notebooks import html_table, in_notebook
 from ..options import schema, take, word_of
 from ..train import Progress
 from ..train.team import follows
 from .engines import InProcess, Processes, leave_a_starting_worker
 from .experiment import Experiment
 from .grid import Architectures, OneTask, Settings, plan
-from .job import Job, Outcome, check_room, groups
+from .job import Job, Outcome, check_room, groups, room
 from .launch import Engine, Launch
 from .loggers import check_loggers
-from .notebook_view import NotebookProgress
 from .ray_tasks import RayTasks
 from .records import Run, Runs, own_parts
 from .slurm_jobs import SlurmJobs
@@ -62,8 +62,8 @@ def engine_of(how: Launch, runs: int, device: str) -> Engine:
         cpus, gpus, cores = how.cpus_per_run or 1.0, how.gpus_per_run or 0.0, os.cpu_count() or 1
         here = torch.cuda.device_count() if device == "cuda" else int(device.startswith("cuda"))
         check_room(cpus, gpus, cores, here, "this machine has")
-        fitting = min(cores / cpus, here / gpus) if gpus else 1 if device.startswith("cuda") else cores / cpus
-        count = min(runs, int(fitting)) or 1
+        alone = device.startswith("cuda") and not gpus
+        count = 1 if alone else min(runs, room(cpus, gpus, cores, here)) or 1
         if how.launch is None and (how.workers or count) == 1:
             return InProcess()
         if name == "pool":
@@ -121,6 +121,47 @@ class Listener(Protocol):
     def end(self, experiment: Experiment, outcome: Outcome) -> None: ...
 
 
+REDRAWN_EVERY = 0.2
+"""Seconds between two drawings of the progress in a notebook."""
+
+
+class NotebookProgress:
+    """Hears how runs go and keeps one line for each of them up to date, in the output of the notebook's cell."""
+
+    def __init__(self, experiments: Sequence[Experiment]):
+        self.lines = {e.hash: [e.data.name, e.model.name, str(e.seed), "waiting for its turn"] for e in experiments}
+        self.handle: Any = None
+        self._draw()
+
+    def begin(self, experiment: Experiment) -> None:
+        self._say(experiment.hash, "starting", at_once=True)
+
+    def advance(self, progress: Progress) -> None:
+        loss = f", loss {progress.loss:.4g}" if progress.phase == "train" else ""
+        self._say(progress.what, f"{progress.phase}: {progress.step:,}/{progress.steps:,}{loss}")
+
+    def waiting(self, experiment: Experiment) -> None:
+        self._say(experiment.hash, "another process is at work on it; waiting", at_once=True)
+
+    def end(self, experiment: Experiment, outcome: Outcome) -> None:
+        self._say(experiment.hash, "finished" if outcome.run else f"failed: {outcome.error}", at_once=True)
+
+    def _say(self, run: str, what: str, at_once: bool = False) -> None:
+        self.lines[run][-1] = what
+        if at_once or time.monotonic() - self.drawn > REDRAWN_EVERY:
+            self._draw()
+
+    def _draw(self) -> None:
+        from IPython.display import HTML, display  # pyright: ignore[reportMissingImports]
+
+        self.drawn = time.monotonic()
+        table = HTML(html_table(["data", "model", "seed", "progress"], list(self.lines.values())))
+        if self.handle is None:
+            self.handle = display(table, display_id=True)
+        else:
+            self.handle.update(table)
+
+
 def run(
     experiments: Sequence[Experiment],
     root: Path | str = "runs",
@@ -131,12 +172,8 @@ def run(
 ) -> list[Outcome]:
     """Run what is not finished yet and return every outcome, in the order given; `progress` hears how they go.
 
-    `how` are the fields of `Launch`. `launch`: "here", in a "pool" of processes, or on a cluster, as in
-    "ray address=auto" or "slurm partition=gpu". `workers`: how many processes a pool has; None: as many as this machine
-    has room for, but in this process where there is one run, or a GPU that nobody shares. `cpus_per_run` and
-    `gpus_per_run`: what a run takes; those that go together (`Stacked`) count as one. `device`: auto, cpu, cuda or
-    cuda:N. `strategy`: "ddp" or "fsdp" spreads each run over the processes that torchrun started, which all make this
-    call and return the same. `log`: where the runs are sent too: tensorboard, wandb, trackio, or several.
+    `how` are the fields of `Launch`. Runs that go together (`Stacked`) take cores and GPUs as one. With a `strategy`
+    all processes that torchrun started make this call and return the same.
     """
     leave_a_starting_worker()
     launch = Launch.of(how, "run")

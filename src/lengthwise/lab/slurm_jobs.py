@@ -79,7 +79,7 @@ class SlurmJobs(Pooled):
     def _room(self, job: Job) -> int:
         if self.cluster == "slurm":
             return ARRAY
-        return self.at_once or max(1, room(replace(job, gpus=0), os.cpu_count() or 1, 0))
+        return self.at_once or max(1, room(job.cpus, 0, os.cpu_count() or 1, 0))
 
     def executor(self, folder: Path, job: Job) -> Any:
         """Submitit's, with what each job takes."""
@@ -207,7 +207,7 @@ class SlurmWork:
         for each in (again, signal.SIGTERM, signal.SIGINT):
             signal.signal(each, ask)
         try:
-            share = max(1, room(replace(job, gpus=0), os.cpu_count() or 1, 0))
+            share = max(1, room(job.cpus, 0, os.cpu_count() or 1, 0))
             return run_group(group, replace(job, hear=Teller(place, number, job.stop), share=share), wait=False)
         except Interrupted:
             deadline = time.monotonic() + (KILLED_AFTER if signal.SIGTERM in signals else 0)

@@ -41,7 +41,7 @@ from ..train import AnswerTokens, Directory, NextToken, PromptsAndAnswers, Stop,
 from ..train.answers import AnswerBatch, total_loss
 from ..train.state import load_weights
 from . import texts
-from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TextSpec
+from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec
 from .material import Material, Scoring
 from .new_models import build_language_model
 from .records import RunDirectory, model_folder, read_run
@@ -54,15 +54,12 @@ PREDICTIONS = "predictions.json"
 class TextMaterial(Material):
     """Windows of text."""
 
+    kind = "next-token"
+
     def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
-        spec = experiment.data
-        if not isinstance(spec, TextSpec) or experiment.objective.kind != "next-token":
-            raise Error(f"Text is trained on with the objective next-token, got {experiment.objective.kind}.")
-        self.device, self.checkpoint = device, checkpoint_of(experiment.model)
-        if self.checkpoint is None:
-            self.text = texts.read(spec, experiment.training.checkpointing.validation_samples)
-        else:
-            self.text = texts.read_for(self.checkpoint, spec)
+        super().__init__(experiment, device, share)
+        spec, self.checkpoint = experiment.text, checkpoint_of(experiment.model)
+        self.text = texts.read(spec, experiment.training.checkpointing.validation_samples, self.checkpoint)
         if self.text.digests != spec.digests:
             raise Error(f"{', '.join(spec.files)}: the text changed since the experiment was planned. Plan it again.")
         self.tokenizer, validation = self.text.tokenizer, self.text.validation
@@ -124,7 +121,7 @@ class TextMaterial(Material):
 
     def _scores(self, losses: Mapping[int, Loss], experiment: Experiment, state: TrainState) -> dict[str, Any]:
         """Returns what a checkpoint is worth. Beyond the trained length a loss that is not finite is a finding."""
-        block = getattr(experiment.data, "block", 0)
+        block = experiment.text.block
         for length, loss in losses.items():
             if loss.mean is None and length <= block:
                 name = self.checkpoint.name if self.checkpoint else experiment.model.name
@@ -252,11 +249,12 @@ def answers_of(spec: AnswersSpec, tokenizer_folder: Path | str) -> Answers:
 class AnswerMaterial(TextMaterial):
     """Prompts with their answers."""
 
+    kind = "answers"
+
     def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
-        spec = experiment.data
-        if not isinstance(spec, AnswersSpec) or experiment.objective.kind != "answers":
-            raise Error(f"Answers are trained on with the objective answers, got {experiment.objective.kind}.")
-        self.device, self.spec, self.checkpoint = device, spec, checkpoint_of(experiment.model)
+        Material.__init__(self, experiment, device, share)
+        spec: Any = experiment.data
+        self.spec, self.checkpoint = spec, checkpoint_of(experiment.model)
         folder = self.checkpoint.folder if self.checkpoint else Path(spec.tokenizer_folder or "")
         self.tokenizer = tokenizers.load(folder)
         if spec.tokenizer is not None and tokenizers.digest(self.tokenizer) != spec.tokenizer:

@@ -49,13 +49,6 @@ class Text:
     """The number of documents of "train" and of "test"."""
 
 
-def read_for(checkpoint: Checkpoint, spec: TextSpec) -> Text:
-    """In the tokens of a checkpoint."""
-    packed = _packed(checkpoint, spec)
-    tokenizer = tokenizers.load(checkpoint.folder, checkpoint.name)
-    return Text(packed.train, None, packed.test.flatten(), tokenizer, packed.digests, packed.counts)
-
-
 _last_packed: dict[Any, PackedText] = {}
 """The text that was packed last, by all that decides its blocks."""
 
@@ -75,8 +68,12 @@ def _packed(checkpoint: Checkpoint, spec: TextSpec) -> PackedText:
     return _last_packed[key]
 
 
-def read(spec: TextSpec, validation_blocks: int) -> Text:
-    """In the tokens of a tokenizer's folder, at most `validation_blocks` of them to validate on."""
+def read(spec: TextSpec, validation_blocks: int = 1, checkpoint: Checkpoint | None = None) -> Text:
+    """In the tokens of a checkpoint, or of a tokenizer's folder: then with at most so many blocks to validate on."""
+    if checkpoint is not None:
+        packed = _packed(checkpoint, spec)
+        tokenizer = tokenizers.load(checkpoint.folder, checkpoint.name)
+        return Text(packed.train, None, packed.test.flatten(), tokenizer, packed.digests, packed.counts)
     if spec.tokenizer_folder is None or spec.store is None:
         raise Error(f"{spec.name}: the record says neither tokenizer nor where tokens are kept. Plan it again.")
     known = (*spec.digests.items(), ("tokenizer", spec.tokenizer))

@@ -18,7 +18,7 @@ from ..errors import Error, UnknownName
 from ..train import Interrupted, Stop
 from ..train.distributed import Distributed, Replicated
 from ..train.team import RankError, Team, under_torchrun
-from .engines import Groups, in_turn, interruptible
+from .engines import Groups, InProcess, interruptible
 from .experiment import Experiment
 from .job import Job, Outcome, take_part
 from .launch import Launch
@@ -77,8 +77,10 @@ def check_strategy(launch: Launch, command: str) -> None:
         raise Error(f"strategy {name!r} needs the processes that torchrun starts, and this is a single one. {line}")
 
 
-class UnderTorchrun:
+class UnderTorchrun(InProcess):
     """The leader's engine."""
+
+    insist = True
 
     def __init__(self, strategy: str):
         self.strategy = strategy
@@ -99,11 +101,11 @@ class UnderTorchrun:
                 if experiment.continues is not None:
                     strategy.check(experiment.continues.training.batch)
             job = replace(job, root=Path(job.root).resolve(), device=str(team.device), strategy=strategy, order=order)
-            for [experiment], outcomes in in_turn([[each] for each in experiments], job, insist=True):
+            for outcome in super().run([[each] for each in experiments], job):
                 if team.broken:
-                    raise JobEnded(f"{experiment.directory}: the job ended: {team.why()}. {GO_ON}")
-                done += outcomes
-                yield from outcomes
+                    raise JobEnded(f"{outcome.experiment.directory}: the job ended: {team.why()}. {GO_ON}")
+                done.append(outcome)
+                yield outcome
             dismissal = Dismissal(done)
         except Interrupted as error:
             dismissal = Dismissal(done, Interrupted(str(error)))
