@@ -259,10 +259,10 @@ def checked(function: Callable[Given, Result]) -> Callable[Given, Result]:
     return call
 
 
-def check_fields(part: Any, label: Callable[[str], str]) -> None:
-    """For the `__post_init__` of a frozen dataclass: every field checked, and brought to its type."""
+def check_fields(part: Any, before: str = "", kind: str = "kind") -> None:
+    """Checks a frozen dataclass's fields and brings them to their types; `kind`: what a field named kind is called."""
     for name, option in schema(type(part)).items():
-        object.__setattr__(part, name, option.read(getattr(part, name), label(name)))
+        object.__setattr__(part, name, option.read(getattr(part, name), before + (kind if name == "kind" else name)))
 
 
 def word_of(setting: str, example: str = "model.width=64") -> tuple[str, Word]:

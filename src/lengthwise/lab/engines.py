@@ -136,7 +136,7 @@ class Pooled:
     """An engine whose groups run in a pool: the one loop that starts them, hears them and takes what came out."""
 
     def __post_init__(self):
-        check_fields(self, "{}".format)
+        check_fields(self)
 
     def pool(self, groups: Groups, job: Job) -> contextlib.AbstractContextManager[Pool]:
         """The pool, open for these groups."""

@@ -128,7 +128,7 @@ class ObjectiveSpec:
     ] = 0
 
     def __post_init__(self):
-        check_fields(self, "objective.{}".format)
+        check_fields(self, "objective.")
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class LengthTests:
     ] = "windows"
 
     def __post_init__(self):
-        check_fields(self, "tests.{}".format)
+        check_fields(self, "tests.")
         if not self.lengths:
             raise Error("tests.lengths is empty: name at least one test length.")
 
@@ -163,7 +163,7 @@ class Experiment:
     """The experiment whose trained model this one begins with, and which is run before it."""
 
     def __post_init__(self):
-        check_fields(self, "experiment.{}".format)
+        check_fields(self, "experiment.")
 
     @property
     def task(self) -> TaskSpec:

@@ -113,7 +113,8 @@ def plan(
     if not asked:
         raise Error("Name at least one task. lengthwise list tasks names them.")
     called = [each if isinstance(each, str) else getattr(each, "__name__", getattr(each, "name", "")) for each in asked]
-    check_choosable(values, fixed, task)
+    if values:
+        check_choosable(values, fixed, task)
     count = math.prod(map(len, values.values())) * len(asked) * len(names) * len(seeds)
     EXPERIMENTS.check(count, "sweep" if sweep else "plan")
     planned: dict[str, Experiment] = {}

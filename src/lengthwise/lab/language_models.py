@@ -180,7 +180,7 @@ def plan_text(
     spec = TextSpec("text", {}, block, test_blocks, files=files, test_files=test_files, held_out=held_out)
     read = texts.read(spec, checkpoint=source)
     spec = replace(spec, digests=read.digests)
-    tests = LengthTests((block,) if test_lengths is None else tuple(read_lengths(test_lengths)), way=way)
+    tests = LengthTests((block,) if test_lengths is None else read_lengths(test_lengths), way=way)
     tests = replace(tests, samples=samples) if way == "last-token" else tests
     check_lengths(len(read.test), tests.lengths)
     objective, experiments = ObjectiveSpec("next-token", tokens_at_once, state_passing), []

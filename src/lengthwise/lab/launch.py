@@ -39,7 +39,7 @@ class Launch:
     log: Annotated[str | Sequence[str], "Send the runs to tensorboard, wandb or trackio too; repeat for more."] = ()
 
     def __post_init__(self):
-        check_fields(self, "{}".format)
+        check_fields(self)
 
     def launched(self) -> dict[str, Any]:
         """The arguments of `run` that say the same."""
@@ -68,4 +68,4 @@ class Loading:
     device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "cpu"
 
     def __post_init__(self):
-        check_fields(self, "{}".format)
+        check_fields(self)

@@ -267,7 +267,7 @@ def open_model(model: str | Path, lengths: str | Sequence[int] | None, how: Load
         if run is None:
             raise Error(f"{model}: it was tested at no lengths yet. Name some, such as --lengths 512,1024.")
         lengths = run.experiment.tests.lengths
-    wanted = tuple(read_lengths(lengths, "lengths", least=2))
+    wanted = read_lengths(lengths, "lengths", least=2)
     if not wanted:
         raise Error("lengths is empty: name at least one, such as 512.")
     tokenizer = tokenizers.load(how.tokenizer) if how.tokenizer else None

@@ -35,7 +35,7 @@ from ..files import (
 from ..models import pretrained
 from ..train.directory import Directory, SavedState
 from .experiment import AnswersSpec, Experiment, ModelSpec, TaskSpec
-from .statistics import CHECKPOINTS, perplexities, score
+from .statistics import CHECKPOINTS, accuracy, perplexities
 
 FORMAT = 1
 """What the fields of result.json mean."""
@@ -173,7 +173,7 @@ def _check_readable(run: Run) -> None:
             sum(perplexities(run, which)[n] for n in e.tests.lengths)  # which may be no number
         numbers += [result["answers"]["score"]] if isinstance(e.data, AnswersSpec) else []
     else:
-        shares = [score(run, [n], which) for which in CHECKPOINTS for n in e.tests.lengths]
+        shares = [accuracy(run, n, which) for which in CHECKPOINTS for n in e.tests.lengths]
         numbers += [*shares, *(1 - share for share in shares), *(result["baseline"][str(n)] for n in e.tests.lengths)]
     if not all(math.isfinite(n) and n >= 0 for n in numbers):
         raise ValueError("a number is below 0 or has no end, or more is right than was asked")

@@ -29,8 +29,18 @@ def lengths(text: str) -> tuple[int, ...]:
     """
     if not isinstance(text, str):
         raise Error(f"Lengths are written as a text such as '41:500:20,1000', got {text!r}.")
+    return read_lengths(text)
+
+
+def read_lengths(wanted: str | Sequence[int], name: str = "test_lengths", least: int = 1) -> tuple[int, ...]:
+    """Lengths as they are written, or given as numbers of at least `least`: 5.5 is none."""
+    if not isinstance(wanted, str):
+        if isinstance(wanted, Sized) and not isinstance(wanted, Mapping):
+            LENGTHS.check(len(wanted), name)
+            wanted = list(wanted) if isinstance(wanted, Iterable) and not hasattr(wanted, "tolist") else wanted
+        return Option(name, tuple[int, ...], bounds=at_least(least)).read(wanted, name)
     every: set[int] = set()
-    for part in text.split(","):
+    for part in wanted.split(","):
         try:
             numbers = [int(number) for number in part.split(":")]
             if not 1 <= len(numbers) <= 3 or min(numbers) < 1:
@@ -46,16 +56,6 @@ def lengths(text: str) -> tuple[int, ...]:
         LENGTHS.check(len(every) + (stop - start) // step + 1, f"The range {part!r}")
         every.update(range(start, stop + 1, step))
     return tuple(sorted(every))
-
-
-def read_lengths(wanted: str | Sequence[int], name: str = "test_lengths", least: int = 1) -> Sequence[int]:
-    """Lengths as they are written, or given as numbers of at least `least`: 5.5 is none."""
-    if isinstance(wanted, str):
-        return lengths(wanted)
-    if isinstance(wanted, Sized) and not isinstance(wanted, Mapping):
-        LENGTHS.check(len(wanted), name)
-        wanted = list(wanted) if isinstance(wanted, Iterable) and not hasattr(wanted, "tolist") else wanted
-    return Option(name, list[int], bounds=at_least(least)).read(wanted, name)
 
 
 def tested_lengths(task: tasks.Task, trained: list[int], wanted: str | Sequence[int] | None) -> tuple[int, ...]:

@@ -107,8 +107,8 @@ class Replicated(Distributed):
         super().__init__(team)
         self._wrapped: WeakKeyDictionary[TrainState, DistributedDataParallel] = WeakKeyDictionary()
 
-    def prepare(self, state: TrainState) -> None:
-        super().prepare(state)
+    def prepare(self, state: TrainState, core: nn.Module | None = None) -> None:
+        super().prepare(state, core)
         ids = [self.device.index] if self.device.type == "cuda" else None
         # Which weights a string needs may depend on its length. Found out anew each time, they also stay in the same
         # buckets, so that a resumed run adds in the same order.

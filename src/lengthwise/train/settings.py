@@ -6,18 +6,12 @@ Everything is JSON-like and frozen. Whoever changes a default must raise `SCHEMA
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from ..errors import Error, UnknownName
 from ..limits import STEPS, WORKERS
 from ..options import Schema, above, at_least, check_fields, schema
-
-
-def _named(part: str = "") -> Callable[[str], str]:
-    """Returns how errors call a field: the kind of a part goes by the part's own name."""
-    return lambda field: f"training.{part if field == 'kind' else field}"
 
 
 @dataclass(frozen=True)
@@ -40,7 +34,7 @@ class Curriculum:
     ] = 0.0
 
     def __post_init__(self):
-        check_fields(self, _named("curriculum"))
+        check_fields(self, "training.", "curriculum")
         low, high = self.lengths
         if low > high:
             raise Error(f"training.lengths must be LOW,HIGH with 1 <= LOW <= HIGH, got {low},{high}.")
@@ -72,7 +66,7 @@ class Optimizer:
     fused: Annotated[bool, "Update in one pass over memory; torch's plain loop is slower and rounds otherwise."] = True
 
     def __post_init__(self):
-        check_fields(self, _named("optimizer"))
+        check_fields(self, "training.", "optimizer")
 
 
 @dataclass(frozen=True)
@@ -90,7 +84,7 @@ class Checkpointing:
     ] = None
 
     def __post_init__(self):
-        check_fields(self, _named())
+        check_fields(self, "training.")
 
 
 @dataclass(frozen=True)
@@ -110,7 +104,7 @@ class Steadiness:
     ] = 0.5
 
     def __post_init__(self):
-        check_fields(self, _named("steady"))
+        check_fields(self, "training.", "steady")
 
 
 @dataclass(frozen=True)
@@ -135,7 +129,7 @@ class Training:
     steady: Steadiness = Steadiness()
 
     def __post_init__(self):
-        check_fields(self, _named())
+        check_fields(self, "training.")
         if self.steady.kind == "on" and (self.compile or self.recompute):
             raise Error("training.steady goes with neither training.compile nor training.recompute. Leave these off.")
         if self.optimizer.warmup > self.steps:

@@ -56,8 +56,8 @@ class Sharded(Distributed):
         state.optimizer = make_optimizer(state.parameters, state.training.optimizer)
         state.model.to("cpu" if self.leads else "meta")
 
-    def prepare(self, state: TrainState) -> None:
-        self._recompute(state, _part(self._pieces[state], state))
+    def prepare(self, state: TrainState, core: nn.Module | None = None) -> None:
+        super().prepare(state, _part(self._pieces[state], state))
         self._pieces[state].train()
 
     def clip(self, state: TrainState) -> Tensor:

@@ -98,12 +98,10 @@ class Single:
         """Go on from a checkpoint."""
         state.restore(saved)
 
-    def prepare(self, state: TrainState) -> None:
-        """Make the model compute as the training asks."""
-        self._recompute(state, state.core)
-
-    def _recompute(self, state: TrainState, core: nn.Module) -> None:
+    def prepare(self, state: TrainState, core: nn.Module | None = None) -> None:
+        """Make the model compute as the training asks; `core`: what of it has the layers."""
         if state.training.recompute:
+            core = core or state.core
             # The second is its name in earlier versions of transformers.
             names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
             enable = next((getattr(core, name) for name in names if hasattr(core, name)), None)

@@ -39,7 +39,7 @@ class Needle:
     lies_at_depth: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_fields(self, lambda field: f"needle: {field}")
+        check_fields(self, "needle: ")
         if self.queries > self.keys:
             raise Error(
                 f"needle: queries are of different keys, got {self.queries} of {self.keys}. Use keys={self.queries} or "

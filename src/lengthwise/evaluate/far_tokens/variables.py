@@ -33,7 +33,7 @@ class Variables:
     reads_text: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_fields(self, lambda field: f"variables: {field}")
+        check_fields(self, "variables: ")
 
     @property
     def right(self) -> int:
