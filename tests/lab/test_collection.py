@@ -32,12 +32,8 @@ LANGUAGE = [name for name, about in NAMES.items() if about["verdict"] == LANGUAG
 REFUTED = [name for name, about in NAMES.items() if about["verdict"] == "refuted"]
 
 
-def test_there_are_enough_to_choose_from():
-    assert len(NAMES) >= 24
-    assert PROVED
-    assert REFUTED
-    assert {NAMES[name]["model"]["name"] for name in LANGUAGE} >= {"chacal", "transformer", "bipe"}
-    assert {about["model"]["name"] for about in NAMES.values()} >= {"regular-gpt", "block-lrnn", "chacal", "bipe"}
+def test_there_is_one_of_each_kind():
+    assert all((PROVED, REFUTED, LANGUAGE))
     assert sum(file.stat().st_size for file in zoo_folder().rglob("*")) < 10e6
 
 

@@ -16,16 +16,8 @@ from lengthwise.lab.statistics import perplexities
 
 from . import corpora
 
-QUICK = {
-    "training.steps": 6,
-    "training.batch": 4,
-    "training.lr": 1e-2,
-    "training.validation_samples": 4,
-    "text.held_out": 0.3,
-    "model.width": 16,
-    "model.heads": 2,
-    "model.layers": 1,
-}
+SMALL = {"model.heads": 2, "model.layers": 1}
+QUICK = {"training.steps": 6, "training.batch": 4, "training.validation_samples": 4, **SMALL}
 ROPE, BIPE = "transformer position=rope", "bipe ends=sentence"
 FURTHER = {"training.steps": 3, "training.batch": 2, "training.validation_samples": 4}
 
@@ -36,10 +28,7 @@ def plan(tmp_path_factory):
     corpus = corpora.write(folder / "corpus")
 
     def make(model=ROPE, **settings):
-        given = {**QUICK, **settings}
-        (experiment,) = lab.plan_language_models(
-            corpus, [model], train_length=16, test_lengths="16,32", vocabulary=280, settings=given, store=folder
-        )
+        (experiment,) = corpora.plan(corpus, folder, model, settings={**QUICK, **settings})
         return experiment
 
     return make

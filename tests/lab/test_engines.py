@@ -16,7 +16,7 @@ from rich.console import Console
 
 from lengthwise import lab
 from lengthwise.cli import main
-from lengthwise.cli.progress import Watch
+from lengthwise.cli.progress import Watch as ConsoleWatch
 from lengthwise.errors import Error
 from lengthwise.lab import InProcess, Interrupted, Processes, engines
 from lengthwise.lab.engines import UNGUARDED, WORKER
@@ -24,32 +24,9 @@ from lengthwise.lab.job import Job
 from lengthwise.lab.records import RunDirectory
 from lengthwise.train.lease import Holder
 
+from .watching import Watch
+
 ENGINES = [InProcess(), Processes(2)]
-
-
-class Listener:
-    """Keeps what it hears; calls `then` at each advance."""
-
-    def __init__(self, then=None):
-        self.heard = []
-        self.then = then
-
-    def advances(self):
-        return sum(kind == "advance" for kind, _ in self.heard)
-
-    def begin(self, experiment):
-        self.heard.append(("begin", experiment.hash))
-
-    def advance(self, progress):
-        self.heard.append(("advance", progress.what))
-        if self.then:
-            self.then()
-
-    def waiting(self, experiment):
-        self.heard.append(("waiting", experiment.hash))
-
-    def end(self, experiment, outcome):
-        self.heard.append(("end", experiment.hash))
 
 
 @pytest.fixture
@@ -65,14 +42,12 @@ def test_engines_agree(tmp_path, quick, one_thread):
     experiments = quick("regular-gpt", seeds=3)
     found = []
     for index, engine in enumerate(ENGINES):
-        listener = Listener()
+        listener = Watch()
         outcomes = lab.run(experiments, tmp_path / str(index), launch=engine, progress=listener)
         assert [outcome.experiment for outcome in outcomes] == experiments
         for experiment in experiments:
-            events = [kind for kind, hash in listener.heard if hash == experiment.hash]
-            assert events[0] == "begin"
-            assert events[-1] == "end"
-            assert events.count("begin") == events.count("end") == 1
+            assert [kind for kind, hash in listener.heard if hash == experiment.hash] == ["begin", "end"]
+            assert listener.steps[experiment.hash]
         found.append([outcome.run.result["checkpoints"] for outcome in outcomes])
     assert found[0] == found[1]
     assert len({str(checkpoints) for checkpoints in found[0]}) > 1
@@ -99,10 +74,8 @@ def test_a_dying_process_takes_only_its_own_run(tmp_path, quick, toy):
 @pytest.mark.parametrize("engine", ENGINES, ids=["in process", "processes"])
 def test_interrupted_runs_go_on(tmp_path, quick, engine):
     experiments = quick("regular-gpt", seeds=2, steps=400, checkpoint_every=400)
-    # Counted in advances alone: a run that begins late would be the very event waited for, and nothing would be asked.
-    listener = Listener(lambda: os.kill(os.getpid(), signal.SIGINT) if listener.advances() == 2 else None)
     with pytest.raises(Interrupted, match="kept"):
-        lab.run(experiments, tmp_path, launch=engine, progress=listener)
+        lab.run(experiments, tmp_path, launch=engine, progress=Watch(lambda: os.kill(os.getpid(), signal.SIGINT)))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     states = list(tmp_path.glob("*/state/*.safetensors"))
     assert states, "nothing was kept"
@@ -142,17 +115,16 @@ def wait_for(look, pattern):
 @pytest.mark.parametrize("engine", ENGINES, ids=["in process", "processes"])
 def test_waiting_for_another_process_can_be_interrupted(tmp_path, quick, engine):
     (experiment,) = quick()
-    heard = []
 
-    class Impatient(Listener):
+    class Impatient(Watch):
         def waiting(self, experiment):
-            heard.append(experiment)
+            super().waiting(experiment)
             os.kill(os.getpid(), signal.SIGINT)
 
-    began = time.monotonic()
+    began, listener = time.monotonic(), Impatient()
     with RunDirectory(tmp_path, experiment).locked(), pytest.raises(Interrupted):
-        lab.run([experiment], tmp_path, launch=engine, progress=Impatient())
-    assert heard == [experiment]
+        lab.run([experiment], tmp_path, launch=engine, progress=listener)
+    assert listener.heard == [("waiting", experiment.hash)]
     assert time.monotonic() - began < 30
 
 
@@ -171,25 +143,24 @@ def test_what_another_process_holds_comes_last(tmp_path, quick, engine):
     with ExitStack() as stack:
         stack.enter_context(RunDirectory(tmp_path, held).locked())
 
-        class Releasing(Listener):
+        class Releasing(Watch):
             def end(self, experiment, outcome):
                 super().end(experiment, outcome)
-                if sum(kind == "end" for kind, _ in self.heard) == 2:
+                if len(self.of("end")) == 2:
                     stack.close()
 
         listener = Releasing()
         outcomes = lab.run([held, *free], tmp_path, launch=engine, progress=listener)
     assert [outcome.experiment for outcome in outcomes] == [held, *free]
     assert all(outcome.run for outcome in outcomes)
-    ended = [hash for kind, hash in listener.heard if kind == "end"]
-    assert set(ended[:2]) == {e.hash for e in free}
-    assert [hash for kind, hash in listener.heard if kind == "waiting"] == [held.hash]
+    assert set(listener.of("end")[:2]) == {e.hash for e in free}
+    assert listener.of("waiting") == [held.hash]
 
 
 def test_the_holder_of_a_run_is_named(tmp_path, quick, capsys):
     (experiment,) = quick()
     directory = RunDirectory(tmp_path, experiment)
-    watch = Watch([experiment], Console(stderr=True), tmp_path)
+    watch = ConsoleWatch([experiment], Console(stderr=True), tmp_path)
     assert not directory.held()
     with directory.locked():
         assert directory.held()

@@ -5,7 +5,6 @@ import pytest
 from lengthwise import lab, tasks
 from lengthwise.errors import Error, LengthError, ShapeError, UnknownName
 from lengthwise.lab import lengths, plan
-from lengthwise.options import value_of as value
 
 
 def test_lengths():
@@ -19,12 +18,6 @@ def test_lengths():
 def test_not_lengths(text):
     with pytest.raises(Error):
         lengths(text)
-
-
-def test_values():
-    assert [value(t) for t in ("1", "1.5", "1e-4", "true", "False", "none", "gelu", "2,50", "[1, 2]", '"7"')] == [
-        1, 1.5, 1e-4, True, False, None, "gelu", [2, 50], [1, 2], "7",
-    ]  # fmt: skip
 
 
 def test_a_plan_is_the_whole_grid():

@@ -5,6 +5,7 @@ import math
 import signal
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -19,17 +20,6 @@ from lengthwise.text import segment_ends, tokenizers, tokens_of
 
 from . import corpora
 
-QUICK = {
-    "training.steps": 12,
-    "training.batch": 8,
-    "training.lr": 1e-2,
-    "training.validate_every": 4,
-    "training.validation_samples": 8,
-    "training.checkpoint_every": 5,
-    "text.held_out": 0.3,
-    "model.width": 16,
-}
-
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
@@ -38,22 +28,7 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def plan(corpus, tmp_path_factory):
-    store = tmp_path_factory.mktemp("store")
-
-    def make(*architectures, settings=None, train_length=16, test_lengths="16,32", **options):
-        given = {**QUICK, **(settings or {})}
-        return lab.plan_language_models(
-            corpus,
-            list(architectures),
-            train_length=train_length,
-            test_lengths=test_lengths,
-            vocabulary=280,
-            settings=given,
-            store=store,
-            **options,
-        )
-
-    return make
+    return partial(corpora.plan, corpus, tmp_path_factory.mktemp("store"))
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +137,7 @@ def test_copies_of_a_document_are_on_the_same_half(tmp_path):
 def test_a_text_that_is_edited_between_two_plans_is_read_again(run, tmp_path):
     """In one process, which keeps the tokens that it read last."""
     corpus = corpora.write(tmp_path / "corpus")
-    options = {"train_length": 16, "test_lengths": "16", "settings": QUICK, "tokenizer": run.path / "model"}
+    options = {"train_length": 16, "test_lengths": "16", "settings": corpora.QUICK, "tokenizer": run.path / "model"}
 
     def planned():
         (model,) = lab.plan_language_models(corpus, "lstm", **options, store=tmp_path)
@@ -253,15 +228,11 @@ def test_an_experiment_is_known_by_its_text_and_tokenizer_wherever_they_lie(plan
 
     (here,) = plan("lstm")
     moved = shutil.copytree(corpus, tmp_path / "elsewhere" / corpus.name)
-    (there,) = lab.plan_language_models(
-        moved, "lstm", train_length=16, test_lengths="16,32", vocabulary=280, settings=QUICK, store=tmp_path
-    )
+    (there,) = corpora.plan(moved, tmp_path, "lstm")
     assert there.hash == here.hash
     assert lab.Experiment.from_json(here.to_json()) == here
     (moved / "new.txt").write_text("the cat saw a new bird.\n" * 9)
-    (other,) = lab.plan_language_models(
-        moved, "lstm", train_length=16, test_lengths="16,32", vocabulary=280, settings=QUICK, store=tmp_path
-    )
+    (other,) = corpora.plan(moved, tmp_path, "lstm")
     assert other.hash != here.hash
 
 

@@ -96,7 +96,9 @@ def test_a_resumed_run_sends_no_step_twice(tmp_path, few, kept):
     assert kept.opened == 2, "nothing is opened where nothing is left to send"
 
 
-def test_a_run_that_was_finished_without_a_logger_is_sent(tmp_path, few, kept):
+def test_a_run_that_was_finished_without_a_logger_is_sent_once(tmp_path, few, kept, monkeypatch):
+    writes, write = [], loggers.write_atomically
+    monkeypatch.setattr(loggers, "write_atomically", lambda *given: writes.append(given) or write(*given))
     (plain,) = lab.run(few, tmp_path)
     assert not kept.logged
     (logged,) = lab.run(few, tmp_path, log=["json"])
@@ -104,6 +106,9 @@ def test_a_run_that_was_finished_without_a_logger_is_sent(tmp_path, few, kept):
     assert logged.run
     assert [step for step, _ in kept.logged[few[0].hash]] == [line["step"] for line in logged.run.metrics]
     assert logged.run.result == plain.run.result
+    assert len(writes) == 2, "once for all lines, once for the tests"
+    lab.run(few, tmp_path, log="json")
+    assert len(writes) == 2, "nothing was sent"
 
 
 def test_a_logger_that_fails_is_left_out_and_the_run_goes_on(tmp_path, few, kept):
@@ -169,24 +174,6 @@ def test_trackio_keeps_a_run_in_its_folder(tmp_path, quick, monkeypatch):
 
     (run,) = Api().runs(f"test-{tmp_path.name}")
     assert run.name == outcome.experiment.directory
-
-
-@pytest.fixture
-def writes(monkeypatch):
-    """How often `logged.json` was written."""
-    counted, write = [], loggers.write_atomically
-    monkeypatch.setattr(loggers, "write_atomically", lambda *given: counted.append(given) or write(*given))
-    return counted
-
-
-def test_what_was_sent_is_written_only_where_it_changes(tmp_path, few, kept, writes):
-    (outcome,) = lab.run(few, tmp_path)
-    assert outcome.run
-    assert len(outcome.run.metrics) > 5
-    lab.run(few, tmp_path, log="json")
-    assert len(writes) == 2, "once for all lines, once for the tests"
-    lab.run(few, tmp_path, log="json")
-    assert len(writes) == 2, "nothing was sent"
 
 
 def test_what_was_sent_cannot_be_written_and_the_run_goes_on(tmp_path, few, kept, monkeypatch):

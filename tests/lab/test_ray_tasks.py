@@ -44,7 +44,7 @@ def test_a_node_that_dies_loses_nothing(cluster, other_node, quick, tmp_path):
     watch = Watch(lambda: cluster.remove_node(other_node, allow_graceful=False))
     found = lab.run(experiments, tmp_path / "cluster", launch=RayTasks(cluster.address), progress=watch)
     assert other_node not in cluster.worker_nodes
-    assert sorted(watch.ends) == sorted(each.hash for each in experiments)
+    assert sorted(watch.of("end")) == sorted(each.hash for each in experiments)
     same(found, lab.run(experiments, tmp_path / "here", launch="here"))
 
 
@@ -108,10 +108,10 @@ class KillsANode(Watch):
     def __init__(self, cluster, node, root):
         super().__init__()
         self.cluster, self.node, self.root = cluster, node, root
-        self.heard, self.after, self.lost = set(), [], None
+        self.after, self.lost = [], None
 
     def advance(self, progress):
-        self.heard.add(progress.what)
+        super().advance(progress)
         if self.lost and self.lost.endswith(progress.what):
             self.after.append(progress.step)
 
@@ -121,7 +121,7 @@ class KillsANode(Watch):
         for path in () if self.lost else self.root.glob("*/state/*.safetensors"):
             run = path.parent.parent
             holder = Holder.of(run)
-            if holder and holder.alive() and any(run.name.endswith(each) for each in self.heard):
+            if holder and holder.alive() and any(run.name.endswith(each) for each in self.steps):
                 running[int(holder.who.split()[1])] = run.name
         if len(running) == 2:
             self.kill(running)
@@ -164,5 +164,5 @@ def test_of_forty_runs_only_that_of_the_dead_node_is_taken_up_again(cluster, oth
     assert watch.lost
     assert min(watch.after, default=2) > 1, "it began anew"
     assert {run for run, who in holders.items() if len(who - {"another process"}) > 1} <= {watch.lost}
-    assert sorted(watch.ends) == sorted(each.hash for each in experiments)
+    assert sorted(watch.of("end")) == sorted(each.hash for each in experiments)
     same(found, lab.run(experiments, tmp_path / "here", launch="here"))

@@ -1,9 +1,6 @@
 """Run directories: what survives a kill, and what is noticed."""
 
 import json
-import multiprocessing
-import threading
-import time
 from dataclasses import replace
 from pathlib import Path, PurePath
 
@@ -250,12 +247,6 @@ def test_nothing_to_load(tmp_path):
         load(tmp_path)
 
 
-def test_a_file_where_the_directory_should_be(tmp_path):
-    (tmp_path / "runs").write_text("")
-    with pytest.raises(RecordError, match="--out"), RunDirectory(tmp_path / "runs", EXPERIMENT).locked():
-        pass
-
-
 @pytest.mark.parametrize(("code", "remedy"), [(28, "Free some space"), (13, "rights"), (30, "can be written")])
 def test_the_system_says_no(tmp_path, monkeypatch, code, remedy):
     def refuse(fd):
@@ -269,30 +260,6 @@ def test_the_system_says_no(tmp_path, monkeypatch, code, remedy):
     assert str(path) in str(caught.value)
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def _hold(root, ready, release):
-    with RunDirectory(root, EXPERIMENT).locked():
-        ready.set()
-        release.wait(30)
-
-
-def test_a_second_process_waits_for_the_first(directory):
-    context = multiprocessing.get_context("fork")
-    ready, release = context.Event(), context.Event()
-    process = context.Process(target=_hold, args=(directory.path.parent, ready, release))
-    process.start()
-    assert ready.wait(30)
-    told: list[float] = []
-
-    def waiting():
-        told.append(time.monotonic())
-        if len(told) == 1:
-            threading.Timer(0.3, release.set).start()
-
-    with RunDirectory(directory.path.parent, EXPERIMENT).locked(waiting):
-        assert time.monotonic() - told[0] > 0.2
-    process.join()
 
 
 def _bench(root):

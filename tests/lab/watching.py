@@ -1,13 +1,14 @@
-"""What tests of clusters listen with, and hold against one process."""
-
-from lengthwise.lab import Listener
+"""What tests of engines listen with, and hold against one process."""
 
 
-class Watch(Listener):
-    """Calls `then` once, when a first run has told how far it is; knows the steps that were told and what has ended."""
+class Watch:
+    """Calls `then` once, when a first run has told how far it is; knows what it heard, in order, and the steps told."""
 
     def __init__(self, then=None):
-        self.then, self.steps, self.ends = then, {}, []
+        self.then, self.heard, self.steps = then, [], {}
+
+    def begin(self, experiment):
+        self.heard.append(("begin", experiment.hash))
 
     def advance(self, progress):
         self.steps.setdefault(progress.what, []).append(progress.step)
@@ -15,8 +16,15 @@ class Watch(Listener):
         if then:
             then()
 
+    def waiting(self, experiment):
+        self.heard.append(("waiting", experiment.hash))
+
     def end(self, experiment, outcome):
-        self.ends.append(experiment.hash)
+        self.heard.append(("end", experiment.hash))
+
+    def of(self, kind):
+        """The runs of which it heard that they began, wait or ended."""
+        return [hash for each, hash in self.heard if each == kind]
 
 
 def same(some, others):
