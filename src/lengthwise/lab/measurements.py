@@ -34,7 +34,7 @@ from .launch import Loading
 from .loading import load_model, load_tokenizer, model_folder
 from .records import Run, load
 from .tested_lengths import read_lengths
-from .text_material import checkpoint_of, questions_of
+from .text_material import questions_of
 
 PUBLISHED_WINDOW = 8192
 Budget = Annotated[int | None, at_least(1), "How many tokens an answer has at most; None: as its task says."]
@@ -326,7 +326,8 @@ def text_of(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> 
     spec = run.experiment.text
     if isinstance(spec, AnswersSpec):
         raise Error(f"{run.path}: it was trained to answer {spec.task}. Give a corpus, such as --corpus book.txt.")
-    content = texts.read(spec, checkpoint=checkpoint_of(run.experiment.model))
+    folder = run.experiment.model.folder
+    content = texts.read(spec, checkpoint=pretrained.find(folder) if folder else None)
     if content.digests != spec.digests:
         raise Error(f"{', '.join(spec.files)}: the text changed since the run. Name a corpus, such as --corpus PATH.")
     return f"{spec.name} (held out)", content.test, "held out"
