@@ -73,7 +73,7 @@ print(len(calls), len({file for file, _ in calls}), names.index("Trainer.run") i
 @pytest.mark.parametrize(
     ("code", "network", "functions", "files", "before_training"),
     [
-        (BENCH, "", 306, 52, 184),
+        (BENCH, "", 304, 52, 184),
         (TRAIN, "", 480, 84, 253),
         (CHECK, "parity-rnn", 68, 8, 0),
         (CHECK, "parity-automaton", 80, 8, 0),

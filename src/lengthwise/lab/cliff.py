@@ -30,7 +30,6 @@ from ..files import finite
 from ..limits import SAMPLES
 from ..models import pretrained
 from ..options import at_least, checked
-from .experiment import TextSpec
 from .launch import Loading
 from .measurements import Opened, Seen, open_model, text_of
 from .statistics import student, wilson
@@ -190,8 +189,8 @@ def measure_cliff(
 
 def _trained(name: str, opened: Opened, config: Any) -> int:
     """The length a model was trained at, as its run or its config says; YaRN keeps the one before it there."""
-    if opened.run and isinstance(opened.run.experiment.data, TextSpec):
-        return opened.run.experiment.data.block
+    if opened.run:
+        return opened.run.experiment.text.block
     before = (getattr(config, "rope_parameters", None) or {}).get("original_max_position_embeddings")
     length = before or getattr(config, "max_position_embeddings", None)
     if not isinstance(length, int):

@@ -20,7 +20,7 @@ from ..limits import UNASKED, within_memory
 from ..models import pretrained
 from ..text import tokenizers
 from ..train.state import load_weights
-from .experiment import ModelSpec, TaskSpec, TextSpec
+from .experiment import ModelSpec, TaskSpec
 from .grid import name_of, spec_of
 from .new_models import build_classifier, build_language_model
 from .records import SOURCES, Run, load, model_folder
@@ -76,10 +76,7 @@ def load_model(
 
 def load_tokenizer(run: Run) -> Any:
     """The tokenizer of a run on text."""
-    spec = run.experiment.data
-    if not isinstance(spec, TextSpec):
-        raise Error(f"{run.path}: a run on strings has no tokenizer, but the vocabulary of its task.")
-    folder = model_folder(run) or spec.tokenizer_folder
+    folder = model_folder(run) or run.experiment.text.tokenizer_folder
     return tokenizers.load(folder or run.path)
 
 

@@ -56,6 +56,7 @@ class Material:
     def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
         if experiment.objective.kind != self.kind:
             raise Error(f"{experiment.data.name} is for the objective {self.kind}, got {experiment.objective.kind}.")
+        self.spec: Any = experiment.data
         self.device, self.share = device, share
         """On which it is trained, and how many processes share the machine's memory."""
 
@@ -91,8 +92,7 @@ class StringMaterial(Material):
 
     def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
         super().__init__(experiment, device, share)
-        spec = experiment.task
-        self.task = tasks.rebuild(spec.name, spec.params, spec.source)
+        self.task = tasks.rebuild(self.spec.name, self.spec.params, self.spec.source)
         self.data = TaskStrings(self.task, experiment.training)
         self.objective = StringObjective(self.task, share, experiment.training.steady)
 

@@ -318,7 +318,7 @@ def text_of(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> 
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
     if names:
         opened = corpora.open(names, held_out=0)
-        trained = {_place(file) for file in getattr(run and run.experiment.data, "files", ())}
+        trained = {_place(file) for file in (run.experiment.text.files if run else ())}
         seen: Seen = "trained on" if trained & {_place(each) for each in names} else "unknown"
         return opened.name, tokens_of(opened, tokenizer, root=store).train.tokens, seen
     if run is None:

@@ -58,7 +58,7 @@ class TextMaterial(Material):
 
     def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
         super().__init__(experiment, device, share)
-        spec, self.checkpoint = experiment.text, checkpoint_of(experiment.model)
+        spec, self.checkpoint = self.spec, checkpoint_of(experiment.model)
         self.text = texts.read(spec, experiment.training.checkpointing.validation_samples, self.checkpoint)
         if self.text.digests != spec.digests:
             raise Error(f"{', '.join(spec.files)}: the text changed since the experiment was planned. Plan it again.")
@@ -121,7 +121,7 @@ class TextMaterial(Material):
 
     def _scores(self, losses: Mapping[int, Loss], experiment: Experiment, state: TrainState) -> dict[str, Any]:
         """Returns what a checkpoint is worth. Beyond the trained length a loss that is not finite is a finding."""
-        block = experiment.text.block
+        block = self.spec.block
         for length, loss in losses.items():
             if loss.mean is None and length <= block:
                 name = self.checkpoint.name if self.checkpoint else experiment.model.name
@@ -253,8 +253,7 @@ class AnswerMaterial(TextMaterial):
 
     def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
         Material.__init__(self, experiment, device, share)
-        spec: Any = experiment.data
-        self.spec, self.checkpoint = spec, checkpoint_of(experiment.model)
+        spec, self.checkpoint = self.spec, checkpoint_of(experiment.model)
         folder = self.checkpoint.folder if self.checkpoint else Path(spec.tokenizer_folder or "")
         self.tokenizer = tokenizers.load(folder)
         if spec.tokenizer is not None and tokenizers.digest(self.tokenizer) != spec.tokenizer:
