@@ -4,12 +4,14 @@ import math
 from collections import Counter
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
 
 from lengthwise import tasks
 from lengthwise.errors import Error
 from lengthwise.tasks.boxes.story import solve
+from lengthwise.tasks.boxes.story_sampler import pick
 from lengthwise.tasks.boxes.task import count_answers
 
 from ..seeded import seeded
@@ -63,6 +65,13 @@ def test_questions_are_the_answers_tokens(form, length):
         assert len(solve(prompt, form).operations) == length
         assert (row > 0).int().diff().ne(0).sum() <= 1  # padding on the right alone
         assert asked.int().diff().clamp(min=0).sum() == 1  # one run of questions
+
+
+def test_where_no_entry_is_true_the_first_is_picked():
+    """In all rows or in some; the laws of boxes and the frozen strings say what is picked of several."""
+    u = np.array([0.1, 0.5, 0.9])
+    assert pick(np.zeros((3, 4), dtype=bool), u).tolist() == [0, 0, 0]
+    assert pick(np.array([[0, 0, 0, 0], [0, 1, 0, 1], [0, 1, 0, 1]], dtype=bool), u).tolist() == [0, 3, 3]
 
 
 @pytest.mark.parametrize("sizes", [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (1, 1, 1), (2, 1, 0)])
