@@ -4,8 +4,7 @@ falsify        a wrong word: Refuted
 prove          a method finds a proof, and the checker, which imports none of them, accepts its certificate
 else           Unknown, with what was read and why each method fell short
 
-A copy that was consolidated is certified as it is, in float32; or else with its nodes snapped, which is then what is
-saved; or else for evaluation in float64 alone.
+A copy that was consolidated is certified as it is.
 """
 
 from __future__ import annotations
@@ -13,17 +12,16 @@ from __future__ import annotations
 import time
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
 
 from ..automata import Semiautomaton
-from ..errors import Error, OutOfMemory, TooLarge
+from ..errors import OutOfMemory, TooLarge
 from ..files import digest, pack, read_json
 from ..lab import Run
-from ..models import LengthwiseForCausalLM
 from ..models.depth import Adaptive
 from ..models.token_classifier import evaluating
 from ..tasks import Task
@@ -40,8 +38,6 @@ from .falsification.hunt import Stage, Watcher
 from .falsification.reading import Reader, carries_state
 from .falsification.search import Search, search
 from .families import Method, ProofFamily, family_of
-from .prove.codes import prove_snapped
-from .prove.node import no_tree
 from .subject import KeptShare, Subject, checked_seconds, subject_of
 from .verdict import Proved, Refuted, Unknown, Verdict
 
@@ -51,8 +47,6 @@ FALSIFY_SHARE = 0.4
 """How much of the budget the search for a wrong word has; all of it, where no method can take the model."""
 LEAST_SHARE = 0.05
 """How much of it every method has at least."""
-SNAPPED = 10.0
-"""Seconds that it takes at most to see whether a copy is proved with its nodes snapped, however long all else took."""
 CONSOLIDATE_SHARE = 0.8
 """How much of the budget teaching a copy may take."""
 HowMade = Literal["learned", "settled", "consolidated", "compiled", "built", "given"]
@@ -122,8 +116,6 @@ def decide(
     reading = search(subject.model, subject.claim, seconds * share, watch=scaled)
     ends = began + seconds
     verdict = reading.refuted or _proved(subject, reading, family, seconds, ends, tell)
-    if save is not None and not (isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32"):
-        verdict = _snapped(subject, save, max(ends - time.monotonic(), SNAPPED)) or verdict
     return Decision(verdict, reading, subject.made, cut_short, subject.kept)
 
 
@@ -149,23 +141,6 @@ def _proved(
     return unknown(reading, shortcomings)
 
 
-def _snapped(subject: Subject, save: Path, seconds: float) -> Proved | None:
-    """The proof of the copy with its nodes snapped, which is then what the folder holds; None where there is none."""
-    assert subject.inner is not None
-    if no_tree(subject.inner) is not None:
-        return None
-    try:
-        copy = extract(subject.inner, subject.claim, seconds=seconds).snap()
-    except Error:  # its nodes do not fall into few clusters
-        return None
-    verdict = _attempt("snapped", prove_snapped, subject._replace(model=copy), seconds)
-    if not (isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32"):
-        return None
-    there = read_json(save / FILE)
-    _keep_taught(copy, save, subject, {key: there[key] for key in ("of", "taught") if key in there}, again=True)
-    return verdict
-
-
 def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = False) -> Subject:
     """A copy of a network that learned its machine, taught its algebra: "compiled" if it kept nothing.
 
@@ -187,7 +162,8 @@ def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = Fa
     share = KeptShare(lesson.own, lesson.all, lesson.of, round(right, 4))
     made = "compiled" if not share.own else "settled" if settle else "consolidated"
     subject = subject._replace(model=lesson.model.eval(), made=made, kept=share)
-    _keep_taught(lesson.model, save, subject, {"of": of, **({"taught": "its own machine"} if settle else {})})
+    about = {"of": of, **({"taught": "its own machine"} if settle else {}), "claim": subject.claim.to_json()}
+    save_made(lesson.model, save, {"made": made, "kept": share.to_json(), **about})
     return subject
 
 
@@ -206,14 +182,6 @@ def own_claim(subject: Subject, seconds: float) -> Claim:
         elif answer is not None:
             answers[q] = answer
     return Claim(own.machine, answers, asked)
-
-
-def _keep_taught(
-    model: LengthwiseForCausalLM, folder: Path, subject: Subject, about: dict[str, Any], again: bool = False
-) -> None:
-    assert subject.kept is not None
-    made = {"made": subject.made, "kept": subject.kept.to_json(), **about, "claim": subject.claim.to_json()}
-    save_made(model, folder, made, again)
 
 
 def _attempt(name: str, method: Method, subject: Subject, seconds: float) -> Verdict:

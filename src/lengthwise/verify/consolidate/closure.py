@@ -27,7 +27,7 @@ from ...models import LengthwiseForCausalLM
 from ...seeds import generator
 from ..algebra import Conditions, MachineAlgebra
 from ..prove.node import Node, tree_of
-from .teaching import descend
+from .teaching import descend, right_gap
 
 LOOK = 100
 WIDE = 2.0
@@ -158,22 +158,11 @@ class Closure:
             right_gap(network.nodes(self.taps[part]), self.codes[self.results[part]]).amin(-1)
             for part in torch.arange(len(self.taps)).split(BLOCK)
         ]
-        answers = network.answers(self.asked)
-        if self.algebra.claim.several:
-            gaps.append(torch.where(self.right.bool(), answers, -answers).amin(-1))
-        else:
-            gaps.append(right_gap(answers, self.right))
+        gaps.append(right_gap(network.answers(self.asked), self.right))
         looked = Looked(torch.cat(gaps).numpy())
         short = looked.below(self.wide)
         self.failing = short[short < len(self.taps)]
         return looked
-
-
-def right_gap(logits: Tensor, right: Tensor) -> Tensor:
-    """By how much the right logit is ahead of the largest other one; (…,K) and (…) to (…)."""
-    ahead = logits.gather(-1, right[..., None])[..., 0]
-    others = logits.scatter(-1, right[..., None], -torch.inf).amax(-1)
-    return ahead - others
 
 
 def close(

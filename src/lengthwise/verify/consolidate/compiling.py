@@ -121,9 +121,9 @@ def new_folder(folder: Path | str) -> Path:
     return folder
 
 
-def save(model: LengthwiseForCausalLM, folder: Path | str, made: dict[str, Any], again: bool = False) -> Path:
-    """A model, and beside it how it was made. `again`: in the place of what is there."""
-    folder = Path(folder) if again else new_folder(folder)
+def save(model: LengthwiseForCausalLM, folder: Path | str, made: dict[str, Any]) -> Path:
+    """A model, and beside it how it was made."""
+    folder = new_folder(folder)
     try:
         _write(model, folder, made)
     except (RecordError, SafetensorError) as error:

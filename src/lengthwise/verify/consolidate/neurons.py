@@ -38,7 +38,7 @@ from ..algebra import MachineAlgebra
 from ..claim import Claim
 from ..prove import boxes as trees
 from ..prove.node import Node, tree_of
-from .teaching import CannotBeTaught, TaughtCopy, descend, prove_harder, release
+from .teaching import CannotBeTaught, TaughtCopy, descend, prove_harder, release, right_gap
 
 SHUT, OPEN, LEAD = 4.0, 12.0, 5.0
 BEYOND = 0.5
@@ -136,7 +136,7 @@ class Neurons:
 
         def loss(step: int) -> Tensor | None:
             nonlocal worst
-            a, lead = self.arguments(), self.lead()
+            a, lead = self.arguments(), right_gap(self.boxes.logits(self.centres), self.boxes.right)
             most, own = a.masked_fill(~self.other, -torch.inf), a.masked_fill(self.other, -torch.inf).amax(1)
             worst = [float(x.detach()) for x in (-most.max(), own.min(), lead.min())]
             if worst[0] >= shut and worst[1] >= open_ and worst[2] >= LEAD:
@@ -160,13 +160,6 @@ class Neurons:
             y = self.layer.mixer.at(x, layout=Layout.of(x), stride=len(taps), level=level)
             a = a.index_copy(0, rows, up(self.layer.mixer_norm(x[:, -1] + y[:, -1])))
         return a
-
-    def lead(self) -> Tensor:
-        logits, right = self.boxes.logits(self.centres), self.boxes.right
-        if self.boxes.claim.several:
-            return torch.where(right.bool(), logits, -logits).amin(1)
-        own = F.one_hot(right.long(), logits.shape[1]).bool()
-        return logits[own] - logits.masked_fill(own, -torch.inf).amax(1)
 
     @torch.no_grad()
     def name(self, own: Tensor) -> None:

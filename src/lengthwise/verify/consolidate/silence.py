@@ -35,7 +35,7 @@ from ..claim import Claim
 from ..prove.cascade import NumberedRows, ReachablePairs, cascade_of
 from ..verdict import NotProved
 from .carriers import Entry, MoveTable, NoCarriers, Observed, choose, observe
-from .teaching import CannotBeTaught, TaughtCopy, descend, release
+from .teaching import CannotBeTaught, TaughtCopy, descend, release, right_gap
 
 STARTS = 20_000
 """How many places to begin at are tried."""
@@ -168,8 +168,8 @@ def _violation(inner: Any, cascade: CarrierCascade, g: torch.Generator) -> tuple
         x = _before(inner, cascade, l, drivers[some])
         h, b = layer.mixer.shape
         M = layer.mixer.transition(layer.mixer_norm(x)).unflatten(-1, (h, b, b))
-        to = torch.from_numpy(cascade.functions[l][some].astype(np.int64)).unsqueeze(-2)
-        gap = _ahead(M, to, -2)[torch.from_numpy(cascade.used[l][some])]
+        to = torch.from_numpy(cascade.functions[l][some].astype(np.int64))
+        gap = right_gap(M.mT, to)[torch.from_numpy(cascade.used[l][some])]
         gaps.append(gap)
         total = total + (GAP - gap).clamp(min=0).mean() + (GAP - gap).clamp(min=0).square().mean()
     some = _some(len(cascade.readings), g)
@@ -180,7 +180,7 @@ def _violation(inner: Any, cascade: CarrierCascade, g: torch.Generator) -> tuple
     if cascade.claim.several:
         ahead = torch.where(answers.bool(), logits, -logits)
     else:
-        ahead = _ahead(logits, answers.long().unsqueeze(-1), -1)
+        ahead = right_gap(logits, answers.long())
     total = total + (MARGIN - ahead).clamp(min=0).mean()
     least = min((float(gap.detach().min()) for gap in gaps if gap.numel()), default=float("inf"))
     return total, least, float(ahead.detach().min())
@@ -200,13 +200,6 @@ def _before(inner: Any, cascade: CarrierCascade, layer: int, driver: np.ndarray)
         y = own.mixer.readout(state)
         x = x + y if own.residual else y
     return x
-
-
-def _ahead(values: Tensor, to: Tensor, dim: int) -> Tensor:
-    """By how much the entry at `to` is ahead of the others along `dim`."""
-    own = values.gather(dim, to)
-    other = values.scatter(dim, to, -torch.inf).amax(dim, keepdim=True)
-    return (own - other).squeeze(dim)
 
 
 def _some(count: int, g: torch.Generator, most: int = 512) -> np.ndarray:

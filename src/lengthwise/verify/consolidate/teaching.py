@@ -66,6 +66,15 @@ def descend(
     return False
 
 
+def right_gap(logits: Tensor, right: Tensor) -> Tensor:
+    """(…) by how much the right one of the logits (…,K) is ahead of the largest other; of booleans (…,K), whether each
+    is to be above 0, the least that any is on its side."""
+    if right.shape == logits.shape:
+        return torch.where(right.bool(), logits, -logits).amin(-1)
+    ahead = logits.gather(-1, right[..., None])[..., 0]
+    return ahead - logits.scatter(-1, right[..., None], -torch.inf).amax(-1)
+
+
 def prove_harder(
     teach: Callable[[int], str | None], prove: Callable[[float], Proof | Unknown | str], ends: float
 ) -> Proof | Unknown:

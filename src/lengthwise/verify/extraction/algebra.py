@@ -21,7 +21,7 @@ from ...errors import Error
 from ...models.depth import groups
 from ..claim import Claim
 from .answers import Answer, Difference, as_json, right_answer
-from .levels import WRITTEN, Transitions, TreeLevel, levels
+from .levels import WRITTEN, Shortest, Transitions, TreeLevel, levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,16 +95,15 @@ class Algebra:
         return None
 
     def _first_wrong(self, level: TreeLevel, claim: Claim, transitions: Transitions) -> Difference | None:
-        elements, states = level.read.inputs - len(self.symbols), transitions.states(level.read.acts)
-        outputs = [None if e < 0 else self.said[e] for e in elements.tolist()]
-        right = [right_answer(claim, q) for q in states.tolist()]
-        wrong = [i for i in np.flatnonzero(claim.asked[states]).tolist() if outputs[i] != right[i]]
+        wrong: list[tuple[Shortest, Answer | None, Answer]] = []
+        for (input_, act), node in level.read.items():
+            q, output = transitions.state(act), None if input_ < 0 else self.said[input_ - len(self.symbols)]
+            if claim.asked[q] and output != (right := right_answer(claim, q)):
+                wrong.append((node, output, right))
         if not wrong:
             return None
-        i = min(wrong, key=lambda i: int(level.read.lengths[i]))
-        length = int(level.read.lengths[i])
-        word = tuple(level.word(level.read.made_of[i])) if length <= WRITTEN else None
-        return Difference(word, length, outputs[i], right[i])
+        node, output, right = min(wrong, key=lambda each: each[0].length)
+        return Difference(tuple(level.word(node)) if node.length <= WRITTEN else None, node.length, output, right)
 
     def acts(self, claim: Claim) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """For each element, the transitions of the words that lead to it: one each, where it is an element of the
@@ -112,11 +111,10 @@ class Algebra:
         transitions = Transitions(claim)
         sets: list[set[int]] = [set() for _ in range(len(self))]
         for level in self.levels(transitions):
-            for nodes in (level.edge, level.full):
-                for e, act in zip((nodes.inputs - len(self.symbols)).tolist(), nodes.acts.tolist(), strict=True):
-                    if e >= 0:
-                        sets[e].add(act)
-        return tuple(tuple(tuple(transitions.of(act).tolist()) for act in sorted(acts)) for acts in sets)
+            for input_, act in [*level.edge, *level.full]:
+                if input_ >= 0:
+                    sets[input_ - len(self.symbols)].add(act)
+        return tuple(tuple(tuple(transitions.rows[act].tolist()) for act in sorted(acts)) for acts in sets)
 
     def to_json(self) -> dict[str, Any]:
         """Without the centres, which are numbers of the model."""
