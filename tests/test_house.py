@@ -164,7 +164,7 @@ LINES = {
     "lab": 5_571,
     "insight": 1_005,
     "theory": 1_018,
-    "verify": 9_817,
+    "verify": 9_706,
     "report": 3_983,
     "recipes": 4_575,
     "cli": 3_221,

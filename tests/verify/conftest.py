@@ -10,7 +10,7 @@ def family(monkeypatch):
     """Has every model proved by these methods alone, and taught so."""
 
     def of(*methods, teach=None):
-        named = {method.__name__.removeprefix("prove_"): method for method in methods}
+        named = {method.__name__.removeprefix("prove_").replace("_", " "): method for method in methods}
         monkeypatch.setattr(certification, "family_of", lambda model: families.ProofFamily(None, named, teach))
 
     return of

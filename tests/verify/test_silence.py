@@ -62,7 +62,7 @@ def test_another_machine_is_not_taught():
     """The table is the network's own: it is not made right where the network has learned something else."""
     delta = SUM.machine.delta.copy()
     delta[2, 1] = 2  # 2 + 1 is 2
-    with pytest.raises(NoCarriers):
+    with pytest.raises(NoCarriers, match=r"cannot be consolidated: no entries tell the answer on more than .*%"):
         silenced(noisy(Semiautomaton(delta)).inner, claim_of(SUM), seconds=20)
 
 
@@ -101,7 +101,3 @@ def test_certify_silences_stacks_of_automata():
     assert (taught.own, taught.all, taught.of) == (1, 12, "entries")
     assert isinstance(prove_cascade(taught.model, claim_of(SUM), 20), dict)
     assert family_of(noisy().inner).teach is silenced
-    delta = SUM.machine.delta.copy()
-    delta[2, 1] = 2
-    with pytest.raises(Error, match=r"this model cannot be consolidated: no entries tell the answer on more than .*%"):
-        silenced(noisy(Semiautomaton(delta)).inner, claim_of(SUM), 20)

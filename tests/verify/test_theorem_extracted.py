@@ -19,7 +19,6 @@ from lengthwise.verify import compile_machine
 from lengthwise.verify.checker.weights import read_model
 from lengthwise.verify.claim import Claim, claim_of
 from lengthwise.verify.prove.codes import prove_codes
-from lengthwise.verify.theorem import extraction
 from lengthwise.verify.theorem import folder as theorem
 from lengthwise.verify.theorem.regulargpt import EXTRACTED
 
@@ -55,7 +54,7 @@ def checker(tmp_path_factory, development):  # noqa: F811
     folder = tmp_path_factory.mktemp("extracted")
     shutil.copytree(development, folder, dirs_exist_ok=True)
     shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
-    (folder / "Extract.v").write_text(extraction.statement(EXTRACTED, "", "")["Extract.v"])
+    (folder / "Extract.v").write_text(theorem.extract(EXTRACTED))
     compiled(folder, "Whole")
     compiled(folder, "Extract")
     return built(folder, "numbers.ml", "checked.mli", "checked.ml", "read.ml", "run.ml", "regulargpt.ml")
@@ -249,9 +248,7 @@ def test_what_the_folder_holds():
     assert sets in files["Extracted.v"]
     assert "Lemma checked" not in files["Extracted.v"]
     assert "extracted: checker Extracted.vo" in files["Makefile"]
-    assert np.all(
-        [(SOURCES / name).is_file() for name in extraction.files(theorem.family_of(certificate_of(COMPILED)))]
-    )
+    assert all((SOURCES / name).is_file() for name in ("Whole.v", *theorem.SHARED, f"{EXTRACTED.reader}.ml"))
     assert "Extracted.v" not in theorem.statement(
         certificate_of("parity-rnn"), read_model(network_folder("parity-rnn"))[1]
     )

@@ -17,6 +17,8 @@ Shapes: Q states, S symbols, E outputs, N maps, C chunk.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -163,3 +165,8 @@ class Maps:
 def composed(first: Array, then: Array) -> Array:
     """δ_uv of δ_u and δ_v, both (N,Q)."""
     return np.take_along_axis(then, first, 1)
+
+
+def product_of(maps: Sequence[Array]) -> Array:
+    """δ_uv… of δ_u, δ_v, …, each (N,Q)."""
+    return reduce(composed, maps)

@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from .claim import Maps, StatedClaim, composed
+from .claim import Maps, StatedClaim, product_of
 from .fields import (
     FLAG,
     LIST,
@@ -130,7 +130,7 @@ def _boxes(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
             with np.errstate(over="ignore", invalid="ignore"):
                 image = enclosed(tree.node([tree.read(vectors.take(i)) for i in index]))
             place = places.of_node(above[index[0]], len(index) < tree.chunk)
-            return placed(image, maps.find(_product([rows[i] for i in index])), place)
+            return placed(image, maps.find(product_of([rows[i] for i in index])), place)
 
         return node
 
@@ -230,7 +230,7 @@ def _induction(
             if not symbols:
                 whole_after_first = ~np.any([np.zeros(len(index[0])), *(of[i, 1] for i in index[1:])], axis=0)
                 index = [i[whole_after_first] for i in index]
-            product = _product([rows[i] for i in index])
+            product = product_of([rows[i] for i in index])
             needed = (claim.opens if len(index) < tree.chunk else claim.live)(product, tree.chunk)
             index = [i[needed] for i in index]
             product = product[needed]
@@ -281,13 +281,6 @@ def _continuous(tree: Tree) -> None:
 
 def _leaf_maps(claim: StatedClaim) -> Array:
     return np.ascontiguousarray(claim.delta.T)
-
-
-def _product(rows: list[Array]) -> Array:
-    product = rows[0]
-    for then in rows[1:]:
-        product = composed(product, then)
-    return product
 
 
 def _tuples(N: int, C: int) -> Iterator[list[Array]]:

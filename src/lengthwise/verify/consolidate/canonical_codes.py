@@ -18,6 +18,7 @@ from torch import Tensor
 from ...models import LengthwiseForCausalLM
 from ...seeds import generator
 from ..algebra import PAD, Conditions, MachineAlgebra
+from ..checker.claim import product_of
 from .closure import BLOCK, ClosureNetwork
 
 NODES = 8192
@@ -44,7 +45,7 @@ def canonical_codes(
         grown, elements = chosen[torch.from_numpy(whole)], results[whole]
         for _ in range(LEVELS):
             picked = torch.randint(len(grown), (NODES, algebra.chunk), generator=draw)
-            made = _products(algebra.elements[elements[picked.numpy()]])
+            made = product_of([algebra.elements[elements[tap]] for tap in picked.numpy().T])
             needed = algebra.needs(made, begins=False)
             if not needed.any():
                 break
@@ -61,14 +62,6 @@ def canonical_codes(
 def _count(counts: list[Counter[tuple[int, ...]]], chosen: Tensor, elements: np.ndarray) -> None:
     for code, element in zip(chosen.tolist(), elements.tolist(), strict=True):
         counts[element][tuple(code)] += 1
-
-
-def _products(maps: np.ndarray) -> np.ndarray:
-    """(B,C,Q) to (B,Q), the first applied first."""
-    made = maps[:, 0]
-    for i in range(1, maps.shape[1]):
-        made = np.take_along_axis(maps[:, i], made, 1)
-    return made
 
 
 def _reach_the_rest(

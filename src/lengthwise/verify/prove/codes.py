@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from ...limits import Limit
 from ...models import LengthwiseForCausalLM
-from ..checker.claim import StatedClaim
+from ..checker.claim import StatedClaim, product_of
 from ..checker.intervals import Interval
 from ..claim import Claim
 from ..verdict import NotProved, Proof, Refuted, Unknown
@@ -185,9 +185,7 @@ class Exploration:
 
     def _look(self, index: np.ndarray, maps: np.ndarray, vectors: Tensor) -> None:
         """The nodes that read what these tuples (n,c) number, the oldest first."""
-        made = maps[index[:, 0]]
-        for column in index.T[1:]:
-            made = np.take_along_axis(maps[column], made, 1)
+        made = product_of([maps[column] for column in index.T])
         begins = index.shape[1] < self.node.node.chunk
         needed = (self.stated.opens if begins else self.stated.live)(made, self.aligned)
         index, made = index[needed], made[needed]

@@ -1,7 +1,9 @@
 """The folder that a theorem stands in: the part of the development that it needs, and three files about this network.
 
 Its weights stand there as exact numbers, its machine, and sets of its states with the theorem. Nothing that is written
-here is believed: Coq checks every set.
+here is believed: Coq checks every set. Of some networks a program that Coq extracts goes through the conditions, too
+(*extracted, not kernel*): it reads the very text of `Network.v` and `Claim.v`, and `Extracted.v` with the sets and what
+follows if all hold.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from ...files import whole_folder, write_text
 from ..checker.check import check
 from ..checker.intervals import Array
 from ..checker.weights import digest, read_model
-from . import automaton, extraction, recurrences, regulargpt
+from . import automaton, recurrences, regulargpt
 from .coq import listed, ns, scale_of
-from .family import CLAIMED, Family
+from .family import CLAIMED, ConditionProgram, Family
 
 PACKAGE = Path(__file__).parents[2]
 PLACES = (PACKAGE / "theorem", PACKAGE.parents[1] / "theorem")
@@ -49,6 +51,9 @@ NEEDS = {
     "Conditions": ("RegularGpt",),
 }
 """The files of the development, and which others each needs, in an order in which Coq can read them."""
+SHARED = ("numbers.ml", "read.ml", "run.ml")
+"""The files of `theorem/extracted/` that every extracted program is built with."""
+QUIET = "-w -extraction-opaque-accessed,-extraction-axiom-to-realize,-extraction-logical-axiom"
 
 
 def write_theorem(certificate: dict[str, Any], model: str | Path, out: str | Path) -> Path:
@@ -65,7 +70,7 @@ def write_theorem(certificate: dict[str, Any], model: str | Path, out: str | Pat
         family = family_of(certificate)
         for name in development(family.extracted.file if family.extracted else family.file):
             shutil.copyfile(places[0] / f"{name}.v", folder / f"{name}.v")
-        for name in extraction.files(family):
+        for name in ["Whole.v", *SHARED, f"{family.extracted.reader}.ml"] if family.extracted else []:
             shutil.copyfile(places[0] / "extracted" / name, folder / name)
         for name, text in files.items():
             write_text(folder / name, text)
@@ -115,7 +120,8 @@ def statement(certificate: dict[str, Any], tensors: dict[str, Array]) -> dict[st
     if family.extracted:
         sets = f"{head(family)}From Lengthwise Require Import {family.extracted.file} Network Claim.\n\n"
         sets += family.proof(certificate, numbers, scale).split("Lemma checked")[0]
-        files |= extraction.statement(family.extracted, sets, certificate["digest"][:16])
+        files["Extracted.v"] = sets + family.extracted.theorem.replace("NAME", certificate["digest"][:16])
+        files["Extract.v"] = extract(family.extracted)
     return files
 
 
@@ -139,7 +145,7 @@ def makefile(family: Family) -> str:
     rules = [
         f"{name}.vo: {' '.join(f'{need}.vo' for need in NEEDS[name])}" for name in development(file) if NEEDS[name]
     ]
-    extracted = extraction.rules(family.extracted, file) if family.extracted else ""
+    extracted = rules_of(family.extracted, file) if family.extracted else ""
     return f"""# Lets Coq 8.16 check the theorem, with Flocq and Interval (Debian: coq libcoq-flocq libcoq-interval).
 Theorem.vo: Network.vo Claim.vo
 Network.vo Claim.vo: {file}.vo
@@ -148,3 +154,31 @@ Network.vo Claim.vo: {file}.vo
 %.vo: %.v
 \tcoqc -q -Q . Lengthwise $<
 {extracted}"""
+
+
+def extract(program: ConditionProgram) -> str:
+    """What has Coq extract the program that lists the conditions."""
+    return f"""From Coq Require Import Extraction.
+From Lengthwise Require Import {program.file} Whole.
+
+Extraction "checked.ml" {program.listing}.
+"""
+
+
+def rules_of(program: ConditionProgram, file: str) -> str:
+    """What the Makefile says of an extracted program."""
+    sources = ["numbers.ml", "checked.mli", "checked.ml", "read.ml", "run.ml", f"{program.reader}.ml"]
+    written = " ".join(name for name in sources if not name.startswith("checked"))
+    return f"""
+# Goes through the conditions by a program that Coq extracts: faster, and more to believe. JOBS=N takes N processes.
+# It needs OCaml and zarith as well (Debian: ocaml-findlib libzarith-ocaml-dev).
+.PHONY: extracted
+extracted: checker Extracted.vo
+\t./checker --jobs $(or $(JOBS),1) Network.v Claim.v Extracted.v
+
+checker: Extract.v {program.file}.vo Whole.vo {written}
+\tcoqc -q {QUIET} -Q . Lengthwise Extract.v >/dev/null
+\tocamlfind ocamlopt -package zarith,unix -linkpkg -w -a {" ".join(sources)} -o checker
+Extracted.vo: {program.file}.vo Network.vo Claim.vo
+{program.file}.vo: {file}.vo
+"""
