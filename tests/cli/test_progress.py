@@ -62,14 +62,15 @@ class Late(lab.InProcess):
 
 
 def launches():
-    """Other processes take seconds to start."""
+    """Other processes take seconds to start, and write what others do."""
     for launch in ("here", "late", "pool", "slurm", "ray"):
-        marks = [] if launch in ("here", "late") else [pytest.mark.slow]
-        yield from (pytest.param(launch, steps, marks=marks) for steps in (5, 20, 100))
+        quickly = launch in ("here", "late")
+        for steps in (5, 20, 100):
+            for terminal in (False, True)[: 1 + quickly]:
+                yield pytest.param(launch, steps, terminal, marks=[] if quickly else [pytest.mark.slow])
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-@pytest.mark.parametrize(("launch", "steps"), list(launches()))
+@pytest.mark.parametrize(("launch", "steps", "terminal"), list(launches()))
 def test_short_runs_of_every_launch_are_told_once(quick, tmp_path, capsys, monkeypatch, launch, steps, terminal):
     engine = Late() if launch == "late" else launch
     if launch == "slurm":
