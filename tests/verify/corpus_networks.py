@@ -16,7 +16,7 @@ from lengthwise.lab.collection import network_folder
 from lengthwise.verify import certificate, compile_machine
 from lengthwise.verify.checker.weights import read_model
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.prove.cascade import network_of, prove_cascade
+from lengthwise.verify.prove.cascade import cascade_of, prove_cascade
 from lengthwise.verify.prove.codes import prove_codes
 from lengthwise.verify.prove.recurrence import prove_recurrence
 
@@ -116,7 +116,7 @@ def stack() -> tuple[Certificate, Weights]:
     torch.manual_seed(3)
     sizes = {"width": 4, "blocks": 2, "block": 2, "layers": 2}
     model = models.build("block-lrnn", vocab_size=2, num_outputs=2, variant="automaton", residual="all", **sizes).eval()
-    network = network_of(model)
+    network = cascade_of(model)
     first = tuple(tuple(map(int, layer.entries[1])) for layer in network.layers)
     order, delta, answers = [(first, 0)], [], []
     for places, last in order:
