@@ -269,7 +269,7 @@ function* checkCodes(claim, proof, w) {
     { vector: nodes[i], map: maps[i], name: `node ${i}`, level, lacking, above: level === top ? proof.returns ?? top : level + 1 }));
   const levels = [...new Set(listed.map(({ level }) => level))].sort((x, y) => x - y).map((level) => listed.filter((each) => each.level === level));
   /** Whether both maps lead to states that are alike: of a beginning from the start, else from all. */
-  const agree = (own, map, lacking) => map.every((to, q) => (lacking ? q !== claim.start : !claim.reached[q]) || claim.alike[own[q]] === claim.alike[to]);
+  const agree = (own, map, lacking) => map.every((to, q) => (lacking && q !== claim.start) || claim.alike[own[q]] === claim.alike[to]);
   let conditions = 0, margin = Infinity;
   for (const members of [letters, ...levels]) {
     must(members.length ** C <= MOST_TUPLES, "the proof has too many nodes for this page");

@@ -107,6 +107,27 @@ def test_what_is_listed_otherwise_is_rejected(model, proof, what):
         check(resealed({**stated, "proof": told}), certificate.weights(model))
 
 
+def test_maps_hold_in_states_that_the_start_does_not_reach(model, proof):
+    """A map may lead to a state that is alike to the right one, so what the next does there matters, reached or not."""
+    stated = certificate.accepted(model, CLAIM, proof, "given")
+    claim, elements = stated["claim"], stated["proof"]["elements"]
+    twin = len(claim["delta"])  # of state 1: nothing leads there
+    claim = {
+        **claim,
+        **{name: [*claim[name], claim[name][1]] for name in ("delta", "answers", "asked")},
+    }
+    for other, accepted in ((1, True), (CLAIM.machine.start, False)):
+        wider = [[*to, to[other]] for to in elements]
+        told = resealed({**stated, "claim": claim, "proof": {**stated["proof"], "elements": wider}})
+        assert twin not in {to for row in wider for to in row}
+        for ask in (check, opinion_on):
+            if accepted:
+                assert ask(told, certificate.weights(model)).conditions
+            else:
+                with pytest.raises(Rejected, match="product of their maps"):
+                    ask(told, certificate.weights(model))
+
+
 def test_a_wrong_level_refutes_by_its_shortest_word():
     wrong = taught(wrong=True)
     verdict = codes.prove_codes(wrong, CLAIM, 60)

@@ -153,7 +153,7 @@ class Conditions(Confirming):
     def _agree(self, own: np.ndarray, product: np.ndarray, begins: bool) -> bool:
         """True if words of C k symbols do not tell apart where the maps lead to: from the start, or from anywhere."""
         alike = self.claim.alike(self.checkers.chunk)
-        states = [self.claim.start] if begins else np.flatnonzero(self.claim.reached)
+        states = [self.claim.start] if begins else np.arange(self.claim.states)
         return bool((alike[own[states]] == alike[product[states]]).all())
 
     def _code(

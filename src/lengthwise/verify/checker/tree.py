@@ -245,7 +245,7 @@ def _induction(
                 if not (sure[i] >= 0 if room else sure[i] > 0):
                     raise Rejected(f"the {what} {at} is not decided: its gap or its room in the set is {sure[i]:.3g}.")
                 agrees = alike[own[sets[i]]] == alike[product[i]]
-                if sets[i] < 0 or not (agrees[claim.start] if of[sets[i], 1] else agrees[claim.reached].all()):
+                if sets[i] < 0 or not (agrees[claim.start] if of[sets[i], 1] else agrees.all()):
                     raise Rejected(f"the {what} {at} is not in a listed set of the product of their maps.")
             count += len(product)
             least = least if room else min(least, float(sure.min()))
