@@ -177,7 +177,7 @@ def grown(network: Recurrence, delta: Array, state: Array, held: Interval) -> tu
     for _ in range(ROUNDS):
         image = network.step(held[box], symbol).widened(SPARE)
         short = ~image.inside(Interval(held.lo + GRID, held.hi - GRID)[into]).all(1)
-        if not short.any():
+        if not short.any() or not np.isfinite([image.lo, image.hi]).all():  # of boxes that grow for ever Coq says no
             break
         low, high = held.lo.copy(), held.hi.copy()
         np.minimum.at(low, into[short], np.floor((image.lo[short] - SPARE) / GRID) * GRID)
