@@ -164,8 +164,8 @@ LINES = {
     "lab": 5_571,
     "insight": 1_005,
     "theory": 1_018,
-    "verify": 9_706,
-    "report": 3_983,
+    "verify": 9_709,
+    "report": 3_989,
     "recipes": 4_575,
     "cli": 3_221,
 }

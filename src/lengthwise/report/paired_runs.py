@@ -87,9 +87,12 @@ def compare(runs: Iterable[Run], setting: str, *, sweep: Swept = ()) -> list[Pan
     runs, name = list_of_runs(runs), setting.partition("=")[0]
     along = swept_names(runs, sweep)
     first, *others = _sides(runs if name in along else best_of(runs, sweep).runs, setting)
-    # A model goes with its options: those that all its runs share are compared with it.
-    own = lambda side: [n for n in _constant(first, side) if n.startswith("model.")] if name == "model" else []  # noqa: E731
-    return [_panel(first, side, [name, *own(side), *along]) for side in others]
+    return [_panel(first, side, [name, *_own_options(name, first, side), *along]) for side in others]
+
+
+def _own_options(setting: str, a: Sequence[Chosen], b: Sequence[Chosen]) -> list[str]:
+    """A model goes with its options: those that all its runs share are compared with it."""
+    return [name for name in _constant(a, b) if name.startswith("model.")] if setting == "model" else []
 
 
 def check_comparison(experiments: Iterable[Experiment], setting: str) -> None:
@@ -107,9 +110,7 @@ def _sides(runs: Sequence[Any], setting: str) -> list[list[Chosen]]:
     sides: dict[str, list[Chosen]] = {}
     for each in named:
         sides.setdefault(repr(each[1][setting]), []).append(each)
-    # Words are as large as one another, so that they stay in the order in which they came.
-    number = lambda value: value if isinstance(value, (int, float)) else 0.0  # noqa: E731
-    order = sorted(sides.values(), key=lambda side: number(side[0][1][setting]))
+    order = sorted(sides.values(), key=lambda side: _number(side[0][1][setting]))
     if words:
         order = [_side(word.strip(), order, setting) for word in dict.fromkeys(words.split(","))]
     if len(order) < 2 or setting == "seed":
@@ -138,6 +139,11 @@ def _constant(a: Sequence[Chosen], b: Sequence[Chosen]) -> list[str]:
     names = dict.fromkeys(name for _, settings in (*a, *b) for name in settings if name != "seed")
     values = {name: [{repr(settings.get(name, ...)) for _, settings in side} for side in (a, b)] for name in names}
     return [name for name, (x, y) in values.items() if len(x) == len(y) == 1 and x != y]
+
+
+def _number(value: Any) -> float:
+    """Words are as large as one another, so that they stay in the order in which they came."""
+    return value if isinstance(value, (int, float)) else 0.0
 
 
 def _with_settings(runs: Iterable[Run]) -> list[Chosen]:
