@@ -77,8 +77,8 @@ print(len(calls), len({file for file, _ in calls}), names.index("Trainer.run") i
         (TRAIN, "", 480, 84, 253),
         (CHECK, "parity-rnn", 68, 8, 0),
         (CHECK, "parity-automaton", 80, 8, 0),
-        (CHECK, "parity-regular-gpt", 112, 9, 0),
-        (CERTIFY, "", 334, 50, 0),
+        (CHECK, "parity-regular-gpt", 110, 9, 0),
+        (CERTIFY, "", 333, 50, 0),
     ],
     ids=["bench", "train", "check-rnn", "check-automaton", "check-tree", "certify"],
 )

@@ -18,8 +18,8 @@ A node is made of nodes of one level, of which only the first may lack symbols, 
 code may belong to a level, and to nodes that lack symbols or to those that do not: nodes of symbols have level 0, what
 is made of level l has the next, and what is made of the last has the level `returns`, by itself the last.
 
-Behind a node C k symbols come, so its map need only lead to states that are alike to those (claim.py); and one that
-lacks symbols begins its word, so of its map only where the start goes matters.
+Behind a node C k symbols come, so the map of a code need only lead to states that are alike to those (claim.py); and
+one that lacks symbols begins its word, so of its map only where the start goes matters.
 
 A node is node(x_{C-1}, …, x_0), oldest first; what stands before the first token is the tree's pad, or nothing.
 
@@ -110,7 +110,8 @@ def _codes(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
 
     logits = lambda index: enclosed(tree.head(nodes.take(index)))  # noqa: E731
     leaves = induct(tree.leaves, np.zeros((claim.symbols, 2), dtype=np.int64))
-    return _induction(tree, claim, maps, listed, leaves, induct(nodes, places.above), logits, places)
+    alike = claim.alike(tree.chunk)
+    return _induction(tree, claim, maps, listed, leaves, induct(nodes, places.above), logits, places, alike)
 
 
 def _boxes(tree: Tree, claim: StatedClaim, proof: Any) -> tuple[int, float]:
@@ -216,12 +217,16 @@ def _induction(
     inner: Node,
     logits: Callable[[Array], Interval],
     places: TreePlaces,
+    alike: Array | None = None,
     room: bool = False,
 ) -> tuple[int, float]:
-    """`room`: a node may lie at the edge of its box; else every choice must be decided."""
+    """`alike`: the number of each state, of which a map may take any with the same; None: each has its own.
+
+    `room`: a node may lie at the edge of its box; else every choice must be decided.
+    """
     claim.fits(tree.symbols, tree.outputs)
     own = maps.rows[[entry["element"] for entry in listed]]
-    of, of_symbols, alike = places.own, _leaf_maps(claim), claim.alike(tree.chunk)
+    of, of_symbols, alike = places.own, _leaf_maps(claim), np.arange(claim.states) if alike is None else alike
     levels = [(inner, own, False, np.flatnonzero(of[:, 0] == level)) for level in np.unique(of[:, 0])]
     count, least = 0, np.inf
     for node, rows, symbols, members in ((leaves, of_symbols, True, np.arange(len(of_symbols))), *levels):

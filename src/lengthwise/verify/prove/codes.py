@@ -356,9 +356,7 @@ class CodeLevels:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Which of these tuples (n,c) matter; of their nodes the codes, the elements, and whether symbols lack."""
         begins = index.shape[1] < self.node.node.chunk
-        made = maps[index[:, 0]]
-        for column in index.T[1:]:
-            made = np.take_along_axis(maps[column], made, 1)
+        made = product_of([maps[column] for column in index.T])
         needed = (self.stated.opens if begins else self.stated.live)(made, self.node.node.chunk)
         index, made = index[needed], made[needed]
         self._count(len(index))
