@@ -185,10 +185,23 @@ def test_what_methods_say_is_passed_on(family):
     family(prove_nothing, prove_less)
     model.train()
     verdict = verify.certify(model, PARITY, budget=1)
-    assert asked == [("LengthwiseForCausalLM", 2, False, True)]
+    assert asked == [("LengthwiseForCausalLM", 2, False, True)] * len(certification.ROUNDS)
     assert model.training
     assert verdict.why.endswith("; nothing: a box is too wide; less: a radius is too large")
     assert verdict.by_how_much == 0.25
+
+
+def test_a_proof_that_is_found_at_once_waits_for_no_search(monkeypatch):
+    searched = []
+
+    def search(model, claim, seconds, **options):
+        searched.append(seconds)
+        return whole(model, claim, seconds, **options)
+
+    whole = certification.search
+    monkeypatch.setattr(certification, "search", search)
+    assert isinstance(verify.certify(theory.regular_gpt(PARITY), PARITY, budget=5), verify.Proved)
+    assert searched == [5 * certification.ROUNDS[0][0]]
 
 
 def test_the_last_method_has_all_the_time(family):

@@ -2,6 +2,7 @@
 
 falsify        a wrong word: Refuted
 prove          a method finds a proof, and the checker, which imports none of them, accepts its certificate
+again          both once more, with more time
 else           Unknown, with what was read and why each method fell short
 
 A copy that was consolidated is certified as it is.
@@ -43,10 +44,12 @@ from .verdict import Proved, Refuted, Unknown, Verdict
 
 BUDGET = 60.0
 """Seconds."""
-FALSIFY_SHARE = 0.4
-"""How much of the budget the search for a wrong word has; all of it, where no method can take the model."""
+ROUNDS = ((0.02, 0.1), (0.28, 0.6))
+"""How much of the budget search and proof have, in each round. Most of what is wrong is so on a short word, and most
+proofs take less than a second, so that the first decides most networks. Where no method can take the model, the search
+has all of it."""
 LEAST_SHARE = 0.05
-"""How much of it every method has at least."""
+"""How much of a round's time every method has at least."""
 CONSOLIDATE_SHARE = 0.8
 """How much of the budget teaching a copy may take."""
 HowMade = Literal["learned", "settled", "consolidated", "compiled", "built", "given"]
@@ -108,22 +111,27 @@ def decide(
         began = time.monotonic()
         seconds = max(seconds, 1.0)
     family = decidable(subject)
-    share = 1.0 if isinstance(family, str) else FALSIFY_SHARE
 
-    def scaled(stage: Stage) -> None:
-        tell(stage._replace(share=stage.share * share))
+    def of_all(stage: Stage) -> None:
+        tell(stage._replace(share=min(1.0, (time.monotonic() - began) / seconds)))
 
-    reading = search(subject.model, subject.claim, seconds * share, watch=scaled)
-    ends = began + seconds
-    verdict = reading.refuted or _proved(subject, reading, family, seconds, ends, tell)
+    if isinstance(family, str):
+        reading = search(subject.model, subject.claim, seconds, watch=of_all)
+        verdict = reading.refuted or unknown(reading, [Unknown(family)])
+        return Decision(verdict, reading, subject.made, cut_short, subject.kept)
+    ends = began
+    for searching, proving in ROUNDS:
+        reading = search(subject.model, subject.claim, seconds * searching, watch=of_all)
+        ends += seconds * (searching + proving)
+        verdict = reading.refuted or _proved(subject, reading, family, seconds * proving, ends, of_all)
+        if not isinstance(verdict, Unknown):
+            break
     return Decision(verdict, reading, subject.made, cut_short, subject.kept)
 
 
 def _proved(
-    subject: Subject, reading: Search, family: ProofFamily | str, seconds: float, ends: float, tell: Watcher
+    subject: Subject, reading: Search, family: ProofFamily, seconds: float, ends: float, tell: Watcher
 ) -> Verdict:
-    if isinstance(family, str):
-        return unknown(reading, [Unknown(family)])
     shortcomings: list[Unknown] = []
     # A copy that was compiled has one code for words that the smallest machine does not tell apart; a network whose
     # weights were written down from this machine has one for each of its states.
@@ -133,7 +141,7 @@ def _proved(
     for (name, method), each in product(family.methods.items(), subjects):
         # One may find at once that it has the proof, so each is asked, however long the others took.
         left = max(ends - time.monotonic(), LEAST_SHARE * seconds)
-        tell(Stage(f"proof by {name}", min(1.0, 1 - left / seconds)))
+        tell(Stage(f"proof by {name}", 0.0))
         attempt = _attempt(name, method, each, left if [name] == last else left / 2)
         if not isinstance(attempt, Unknown):
             return attempt
