@@ -164,9 +164,9 @@ LINES = {
     "lab": 5_571,
     "insight": 1_005,
     "theory": 1_018,
-    "verify": 9_709,
+    "verify": 9_717,
     "report": 3_989,
-    "recipes": 4_575,
+    "recipes": 4_586,
     "cli": 3_221,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
