@@ -1,0 +1,139 @@
+"""Words of groups: S3×S3 with pairs of neighbouring generators held out of training, and A5 and S5 of two generators.
+
+The question of S3×S3 is that of arXiv 2606.07254: trained on words of at most 8 generators, in none of which certain
+ordered pairs are side by side, and tested on words that all have one, up to a million long. There the state is
+projected on the group by hand, and 250 of 250 words are right at each length, over 5 seeds. A5 and S5 are the smallest
+groups that are not solvable; their words have up to 40 generators in training.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any, NamedTuple
+
+from hundred_thousand_tokens import LengthScore, to_json
+
+from lengthwise import lab, tasks
+from lengthwise.lab import Experiment, Run
+from lengthwise.recipes import Cell, Grid, Model, Recipe, Scale, loaded
+from lengthwise.recipes.proof.networks import NetworkQuestion, ProofNetwork, networks
+from lengthwise.recipes.proof.scales import Budget
+from lengthwise.report import Panel, Table, percent
+
+PAIRS = [[0, 2], [3, 1], [4, 5]]
+"""Of the six generators of S3×S3 (a swap, a turn, in either factor, and the turns back)."""
+
+
+class Group(NamedTuple):
+    params: dict[str, Any]
+    longest: int
+    """The most generators of a word in training."""
+    seeds: int
+    """At laptop scale."""
+
+
+GROUPS = {
+    "S3×S3": Group({"group": "S3xS3", "generators": "inverses", "held_out_pairs": PAIRS}, 8, 5),
+    "A5": Group({"group": "A5", "generators": "standard"}, 40, 3),
+    "S5": Group({"group": "S5", "generators": "standard"}, 40, 3),
+}
+MODELS: dict[str, Model] = {
+    "automaton": Model(
+        "block-lrnn",
+        {
+            "model.variant": "automaton",
+            "model.width": 128,
+            "model.block": 8,
+            "training.steady": "on",
+            "training.lr": 0.003,
+        },
+    ),
+    "pd-ssm": Model("pd-ssm", {"model.layers": 1}),
+    "delta-product": Model("delta-product", {}),
+    "lstm": Model("lstm", {}),
+}
+CONSOLIDATED = "automaton"
+"""The model of which a network that is not proved as it was learned is consolidated."""
+STEPS: dict[Scale, int] = {"smoke": 4, "laptop": 2000, "paper": 10_000}
+STRINGS: dict[Scale, dict[int, int]] = {
+    "smoke": {8: 4, 32: 4},
+    "laptop": {8: 250, 1024: 250, 65_536: 16, 1_048_576: 1},
+    "paper": {8: 250, 1024: 250, 65_536: 250, 1_048_576: 250},
+}
+"""How many words of each length, of every seed."""
+BUDGETS: dict[Scale, Budget] = {
+    "smoke": Budget(1.0, 1.0),
+    "laptop": Budget(20.0, 60.0),
+    "paper": Budget(300.0, 900.0),
+}
+CAPTION = (
+    "Right words in %, over all seeds; of S3×S3 each word has a pair that no training word has. learned: verdicts on "
+    "networks as training left them, after {certify:g} s each; consolidated: on copies of automata that are not proved "
+    "so, which were taught the algebra of their machine for at most {consolidate:g} s. Proved: right at every length."
+)
+
+
+def recipe(scale: Scale) -> Recipe:
+    """Words of S3×S3 from 8 generators to a million, with pairs of neighbours held out of training; of A5 and S5."""
+
+    def report(finished: Mapping[tuple[str, str], list[Run]], device: str) -> list[Panel]:
+        rows, data = [], []
+        for (group, model), runs in finished.items():
+            scores = _scores(scale, group, runs, device)
+            question = NetworkQuestion(BUDGETS[scale], None, consolidate=model == CONSOLIDATED)
+            found = [networks(run, question, device) for run in runs]
+            rows.append([group, model, *(percent(score.mean) for score in scores.values()), *_verdicts(found)])
+            decided = [[asdict(each) for each in of_run] for of_run in found]
+            data.append({"group": group, "model": model, "scores": to_json(scores), "networks": decided})
+        head = ["group", "model", *(f"{n:,}" for n in STRINGS[scale]), "learned", "consolidated"]
+        caption = CAPTION.format(**BUDGETS[scale]._asdict())
+        return [Table("Words of groups", caption, head, rows, data=data, labels=2)]
+
+    return Recipe(
+        title="Words of groups",
+        description=__doc__ or "",
+        grid=Grid(
+            [
+                Cell((group, model), partial(planned, scale, group, model), label=group)
+                for group in GROUPS
+                for model in MODELS
+            ]
+        ),
+        report=report,
+    )
+
+
+def task(group: str) -> tasks.Task:
+    return tasks.get("word-problem", supervision="prefix", **GROUPS[group].params)
+
+
+def planned(scale: Scale, group: str, model: str) -> list[Experiment]:
+    small = {"training.batch": 8, "training.validation_samples": 16, "tests.samples": 4} if scale == "smoke" else {}
+    longest = GROUPS[group].longest
+    training = {"training.lengths": [2, longest], "training.steps": STEPS[scale], "training.lr": 0.004}
+    return lab.plan(
+        task(group),
+        [MODELS[model].preset],
+        seeds=1 if scale == "smoke" else max(5 if scale == "paper" else 0, GROUPS[group].seeds),
+        test_lengths=[longest],
+        settings={**training, **small, **MODELS[model].settings},
+    )
+
+
+def _scores(scale: Scale, group: str, runs: list[Run], device: str) -> dict[int, LengthScore]:
+    models = loaded(runs, device)
+    return {n: LengthScore.of(models, task(group), n, count, device) for n, count in STRINGS[scale].items()}
+
+
+def _verdicts(found: list[list[ProofNetwork]]) -> list[str]:
+    """Returns how many have which verdict as they were learned, and how many once consolidated."""
+    learned = Counter(first.raw for first, *_ in found)
+    taught = Counter(
+        each.raw if each.made == "consolidated" else f"{each.raw}, {each.made}"
+        for _, *copies in found
+        for each in copies
+    )
+    return [", ".join(f"{count} {word}" for word, count in words.items()) or "–" for words in (learned, taught)]
