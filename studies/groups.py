@@ -19,8 +19,7 @@ from hundred_thousand_tokens import LengthScore, to_json
 from lengthwise import lab, tasks
 from lengthwise.lab import Experiment, Run
 from lengthwise.recipes import Cell, Grid, Model, Recipe, Scale, loaded
-from lengthwise.recipes.proof.networks import NetworkQuestion, ProofNetwork, networks
-from lengthwise.recipes.proof.scales import Budget
+from lengthwise.recipes.proof import networks, scales
 from lengthwise.report import Panel, Table, percent
 
 PAIRS = [[0, 2], [3, 1], [4, 5]]
@@ -64,10 +63,10 @@ STRINGS: dict[Scale, dict[int, int]] = {
     "paper": {8: 250, 1024: 250, 65_536: 250, 1_048_576: 250},
 }
 """How many words of each length, of every seed."""
-BUDGETS: dict[Scale, Budget] = {
-    "smoke": Budget(1.0, 1.0),
-    "laptop": Budget(20.0, 60.0),
-    "paper": Budget(300.0, 900.0),
+BUDGETS: dict[Scale, scales.Budget] = {
+    "smoke": scales.Budget(1.0, 1.0),
+    "laptop": scales.Budget(20.0, 60.0),
+    "paper": scales.Budget(300.0, 900.0),
 }
 CAPTION = (
     "Right words in %, over all seeds; of S3×S3 each word has a pair that no training word has. learned: verdicts on "
@@ -83,8 +82,8 @@ def recipe(scale: Scale) -> Recipe:
         rows, data = [], []
         for (group, model), runs in finished.items():
             scores = _scores(scale, group, runs, device)
-            question = NetworkQuestion(BUDGETS[scale], None, consolidate=model == CONSOLIDATED)
-            found = [networks(run, question, device) for run in runs]
+            question = networks.NetworkQuestion(BUDGETS[scale], None, consolidate=model == CONSOLIDATED)
+            found = [networks.networks(run, question, device) for run in runs]
             rows.append([group, model, *(percent(score.mean) for score in scores.values()), *_verdicts(found)])
             decided = [[asdict(each) for each in of_run] for of_run in found]
             data.append({"group": group, "model": model, "scores": to_json(scores), "networks": decided})
@@ -128,7 +127,7 @@ def _scores(scale: Scale, group: str, runs: list[Run], device: str) -> dict[int,
     return {n: LengthScore.of(models, task(group), n, count, device) for n, count in STRINGS[scale].items()}
 
 
-def _verdicts(found: list[list[ProofNetwork]]) -> list[str]:
+def _verdicts(found: list[list[networks.ProofNetwork]]) -> list[str]:
     """Returns how many have which verdict as they were learned, and how many once consolidated."""
     learned = Counter(first.raw for first, *_ in found)
     taught = Counter(
