@@ -441,29 +441,56 @@ CLAIMS = [
     ),
     Claim(
         PROVED,
-        "Of {} RegularGPTs of discrete nodes {} are proved as they were learned (parity, cycle navigation, Tomita 5 "
-        "and 6), and {} once settled",
+        "Of {} RegularGPTs of discrete nodes {} are proved as they were learned, and {} once settled: all on S₃'s "
+        "words, with all six codes their own.",
         lambda: [len(growing_trees("discrete")), *(proved_made("discrete", made) for made in ("learned", "settled"))],
+        lambda: all(
+            n["settled"]["kept"]["own"] == 6 and n["settled"]["made"] == "settled"
+            for n in growing_trees("discrete", "s3-words")
+        ),
     ),
     Claim(
         PROVED,
-        "is wrong after {} symbols, which following its codes shows; the copy of {} network, this one, kept no code",
-        lambda: [even_pairs_refuted(), proved_made("discrete", "compiled")],
+        "is wrong after {} symbols, which following its codes shows; its copy and that of {} network that stayed "
+        "unknown kept no code",
+        lambda: [even_pairs_refuted(), len(those(growing_trees("discrete"), raw="unknown"))],
+        lambda: proved_made("discrete", "compiled") == 2,
     ),
     Claim(
         PROVED,
-        "Both of continuous nodes, refuted as they were learned at {} and {} symbols, are proved once settled",
-        lambda: sorted((n["wrong"] for n in growing_trees("RegularGPT")), reverse=True),
-        lambda: len(growing_trees("RegularGPT")) == proved_made("RegularGPT", "settled") == 2,
+        "On D₂ none is proved: they are refuted at {} to {} symbols.",
+        lambda: wrong_lengths("discrete", "d-2"),
+        lambda: proved_made("discrete", "settled") == len(growing_trees("discrete", "s3-words")),
     ),
     Claim(
         PROVED,
-        "So {} of 42 cells of task and kind",
-        lambda: [cells_held()],
+        "Of {} of continuous nodes, on cycle navigation, S₃'s words and D₂, none is proved as it was learned and {} "
+        "are refuted, at {} to {} symbols; {} are proved once settled, on D₂ with {} to {} of 14 sets their own",
+        lambda: [
+            len(growing_trees("RegularGPT")),
+            len(those(growing_trees("RegularGPT"), raw="refuted")),
+            *wrong_lengths("RegularGPT"),
+            proved_made("RegularGPT", "settled"),
+            *least_and_most(
+                n["settled"]["kept"]["own"] for n in growing_trees("RegularGPT", "d-2") if n["settled"]["kept"]
+            ),
+        ],
+        lambda: proved_made("RegularGPT", "learned") == 0,
+    ),
+    Claim(
+        PROVED,
+        "So {} of 42 cells of task and kind are proved, learned or settled, in most of their seeds, and {} as they "
+        "were learned.",
+        lambda: [cells_held(), cells_held(settled=False)],
+    ),
+    Claim(
+        PROVED,
+        "of the {} networks that are refuted {} are right on all strings of the table.",
+        lambda: [len(refuted_trees()), len([n for n in refuted_trees() if n["at 40"] == n["at 500"] == 1])],
     ),
     Claim(
         "README.md",
-        "Of {} RegularGPTs, one seed each, {} are proved as they were learned and {} so.",
+        "Of {} RegularGPTs {} are proved as they were learned and {} so.",
         lambda: [
             len([*growing_trees("discrete"), *growing_trees("RegularGPT")]),
             *(proved_made("discrete", made) + proved_made("RegularGPT", made) for made in ("learned", "settled")),
@@ -558,17 +585,30 @@ def trees_proved(task: str) -> int:
     return len(those(steady_trees(task), raw="proved"))
 
 
-def growing_trees(model: str) -> list[dict[str, Any]]:
-    """What was decided of the trees that learned with noise and lengths that grow."""
+def growing_trees(model: str, task: str | None = None) -> list[dict[str, Any]]:
+    """What was decided of the trees that learned with noise and lengths that grow; of a task, or of all."""
     lines = those(panel("proof-steady", "Proved"), model=model, way="growing, noise")
-    return [network for line in lines for network in line["networks"]]
+    return [network for line in lines if task in (None, line["task"]) for network in line["networks"]]
+
+
+def refuted_trees() -> list[dict[str, Any]]:
+    """Those of them that are refuted as they were learned."""
+    return those([*growing_trees("discrete"), *growing_trees("RegularGPT")], raw="refuted")
+
+
+def wrong_lengths(model: str, task: str | None = None) -> list[int]:
+    """The least and the greatest length of a shortest wrong string found."""
+    return least_and_most(n["wrong"] for n in growing_trees(model, task) if n["wrong"])
+
+
+def least_and_most(numbers: Iterable[int]) -> list[int]:
+    each = list(numbers)
+    return [min(each), max(each)]
 
 
 def even_pairs_refuted() -> int:
     """After how many symbols the tree of discrete nodes is wrong that had learned even pairs."""
-    of = ("discrete", "even-pairs")
-    (line,) = (d for d in panel("proof-steady", "Proved") if (d["model"], d["task"]) == of)
-    (network,) = line["networks"]
+    (network,) = those(growing_trees("discrete", "even-pairs"), raw="refuted")
     assert network["at 500"] == 1
     return network["wrong"]
 
@@ -579,11 +619,11 @@ def proved_made(model: str, made: str) -> int:
     return len(those(networks, made=made, raw="proved"))
 
 
-def cells_held() -> int:
-    """The cells of task and model of which a way of training leads most seeds to a proof, learned or settled."""
+def cells_held(settled: bool = True) -> int:
+    """The cells of task and model of which a way of training leads most seeds to a proof, as learned or `settled`."""
     held = set()
     for line in panel("proof-steady", "Proved"):
-        ways = [[n, n.get("settled") or n] for n in line["networks"]]
+        ways = [[n, (settled and n.get("settled")) or n] for n in line["networks"]]
         proved = [any(n["raw"] == "proved" and n["made"] != "compiled" for n in way) for way in ways]
         if 2 * sum(proved) > len(proved):
             held.add((line["task"], line["model"]))
