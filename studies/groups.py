@@ -64,8 +64,8 @@ CONSOLIDATED = "automaton"
 STEPS: dict[Scale, int] = {"smoke": 4, "laptop": 2000, "paper": 10_000}
 STRINGS: dict[Scale, dict[int, int]] = {
     "smoke": {8: 4, 32: 4},
-    "laptop": {8: 250, 1024: 250, 65_536: 16, 1_048_576: 1},
-    "paper": {8: 250, 1024: 250, 65_536: 250, 1_048_576: 250},
+    "laptop": {8: 250, 1024: 250, 65_536: 16, 1_000_000: 1},
+    "paper": {8: 250, 1024: 250, 65_536: 250, 1_000_000: 250},
 }
 """How many words of each length, of every seed."""
 BUDGETS: dict[Scale, scales.Budget] = {
