@@ -164,7 +164,7 @@ LINES = {
     "lab": 5_571,
     "insight": 1_005,
     "theory": 1_018,
-    "verify": 9_717,
+    "verify": 9_718,
     "report": 3_989,
     "recipes": 4_586,
     "cli": 3_221,

@@ -113,6 +113,7 @@ def decide(
     family = decidable(subject)
 
     def of_all(stage: Stage) -> None:
+        """Tells a stage with the share of the whole time that is over."""
         tell(stage._replace(share=min(1.0, (time.monotonic() - began) / seconds)))
 
     if isinstance(family, str):
