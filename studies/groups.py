@@ -68,15 +68,18 @@ STRINGS: dict[Scale, dict[int, int]] = {
     "paper": {8: 250, 1024: 250, 65_536: 250, 1_000_000: 250},
 }
 """How many words of each length, of every seed."""
+GUESS = 0.1
+"""Of models that are right on fewer words of a length no longer ones are asked."""
 BUDGETS: dict[Scale, scales.Budget] = {
     "smoke": scales.Budget(1.0, 1.0),
     "laptop": scales.Budget(20.0, 60.0),
     "paper": scales.Budget(300.0, 900.0),
 }
 CAPTION = (
-    "Right words in %, over all seeds; of S3×S3 each word has a pair that no training word has. learned: verdicts on "
-    "networks as training left them, after {certify:g} s each; consolidated: on copies of automata that are not proved "
-    "so, which were taught the algebra of their machine for at most {consolidate:g} s. Proved: right at every length."
+    "Right words in %, over all seeds; –: not asked, for fewer than a tenth of shorter ones are. Of S3×S3 each word "
+    "has a pair that no training word has. learned: verdicts on networks as training left them, after {certify:g} s "
+    "each; consolidated: on copies of automata that are not proved so, which were taught the algebra of their machine "
+    "for at most {consolidate:g} s. Proved: right at every length."
 )
 
 
@@ -89,7 +92,8 @@ def recipe(scale: Scale) -> Recipe:
             scores = _scores(scale, group, runs, device)
             question = networks.NetworkQuestion(BUDGETS[scale], None, consolidate=model == CONSOLIDATED)
             found = [networks.networks(run, question, device) for run in runs]
-            rows.append([group, model, *(percent(score.mean) for score in scores.values()), *_verdicts(found)])
+            shares = [percent(scores[n].mean) if n in scores else "–" for n in STRINGS[scale]]
+            rows.append([group, model, *shares, *_verdicts(found)])
             decided = [[asdict(each) for each in of_run] for of_run in found]
             data.append({"group": group, "model": model, "scores": to_json(scores), "networks": decided})
         head = ["group", "model", *(f"{n:,}" for n in STRINGS[scale]), "learned", "consolidated"]
@@ -128,8 +132,13 @@ def planned(scale: Scale, group: str, model: str) -> list[Experiment]:
 
 
 def _scores(scale: Scale, group: str, runs: list[Run], device: str) -> dict[int, LengthScore]:
-    models = loaded(runs, device)
-    return {n: LengthScore.of(models, task(group), n, count, device) for n, count in STRINGS[scale].items()}
+    """Returns how they did at every length, up to the first at which they hardly ever are right."""
+    models, scores = loaded(runs, device), dict[int, LengthScore]()
+    for n, count in STRINGS[scale].items():
+        scores[n] = LengthScore.of(models, task(group), n, count, device)
+        if scores[n].mean < GUESS:
+            break
+    return scores
 
 
 def _verdicts(found: list[list[networks.ProofNetwork]]) -> list[str]:
