@@ -411,6 +411,21 @@ CLAIMS = [
         )
     ),
     Claim(
+        LRNN,
+        "of {} stacks of one layer of automata {} are proved right at every length once they are consolidated, and "
+        "keep {} or {} of their 128 entries; as they were learned none is. One of S₅ had not learned it.",
+        lambda: [
+            len(group_automata()),
+            len(proved_automata()),
+            *least_and_most(made["kept"]["own"] for _, made in proved_automata()),
+        ],
+        lambda: (
+            all(learned["raw"] != "proved" for learned, _ in group_automata())
+            and [made["raw"] for _, made in group_automata()].count("refused") == 1
+            and all(made["made"] == "consolidated" and made["kept"]["all"] == 128 for _, made in proved_automata())
+        ),
+    ),
+    Claim(
         "README.md",
         "of {} RNNs, GRUs and LSTMs trained so on seven tasks {} are proved as they were learned, and of {} "
         "trained as usual {}",
@@ -574,6 +589,17 @@ def stability(variant: str) -> list[str]:
 RECURRENCES = ("RNN", "GRU", "LSTM")
 LEARNED = ("parity", "even-pairs", "tomita-5", "tomita-6")
 """The tasks that RegularGPT learned steadily."""
+
+
+def group_automata() -> list[list[dict[str, Any]]]:
+    """What is known of each automaton that learned words of a group: as it was learned, and consolidated."""
+    lines = those(panel("study-groups", "Words of groups"), model="automaton")
+    return [network for line in lines for network in line["networks"]]
+
+
+def proved_automata() -> list[list[dict[str, Any]]]:
+    """Those of them that are proved once they are consolidated."""
+    return [each for each in group_automata() if each[-1]["raw"] == "proved"]
 
 
 def steady_trees(task: str) -> list[dict[str, Any]]:
