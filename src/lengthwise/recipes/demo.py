@@ -14,6 +14,7 @@ from ..verify.subject import subject_of
 from ..verify.verdict_files import extract_for_page, keep, recorded_verdict
 from .base import Finished, Recipe, Scale
 from .common.grid import Cell, Grid
+from .proof.steady import KINDS, SETTLED, WAYS
 
 MODELS = ["transformer", "lstm"]
 """The slowest first, so that the others run beside it."""
@@ -26,16 +27,7 @@ STEADY: dict[str, Any] = {
     "model.width": 32,
 }
 """So that errors of what a model remembers fade (train/steady.py)."""
-TREE: dict[str, Any] = {
-    **STEADY,
-    "model.heads": 4,
-    "model.nodes": "discrete",
-    "model.groups": 8,
-    "model.codes": 4,
-    "training.contraction": 0.0,
-    "training.curriculum": "growing",
-    "training.batch": 32,
-}
+TREE: dict[str, Any] = {**STEADY, **KINDS["discrete"].settings, **WAYS[SETTLED]}
 """Nodes that are words of 8 choices among 4: of these a proof is a list."""
 
 
