@@ -201,7 +201,8 @@ def test_a_proof_that_is_found_at_once_waits_for_no_search(monkeypatch):
     whole = certification.search
     monkeypatch.setattr(certification, "search", search)
     assert isinstance(verify.certify(theory.regular_gpt(PARITY), PARITY, budget=5), verify.Proved)
-    assert searched == [5 * certification.ROUNDS[0][0]]
+    (seconds,) = searched
+    assert seconds <= 0.25
 
 
 def test_the_last_method_has_all_the_time(family):
