@@ -68,10 +68,10 @@ def test_training_leaves_the_callers_random_state(tmp_path, quick):
 
 
 @pytest.mark.parametrize("model", ["regular-gpt", "toys:Dropping", "toys:Odd", "toys:Shared"])
-@pytest.mark.parametrize("curriculum", ["uniform", "growing"])
-def test_stopped_and_started_again_is_the_same(tmp_path, quick, toy, model, curriculum):
+@pytest.mark.parametrize("settings", [{}, {"curriculum": "growing", "grow_at": 0.1}, {"amsgrad": True}])
+def test_stopped_and_started_again_is_the_same(tmp_path, quick, toy, model, settings):
     model = toy(model.split(":")[1]) if ":" in model else model
-    experiments = quick(model, curriculum=curriculum, grow_at=0.1)
+    experiments = quick(model, **settings)
     whole = run_group(experiments, Job(tmp_path / "whole"))[0]
     for at in (7, 20):
         stop = Stop()
@@ -236,6 +236,21 @@ def test_the_optimiser_is_the_one_asked_for(quick, optimizer):
     assert type(state.optimizer).__name__.lower() == optimizer
     group = state.optimizer.param_groups[0]
     assert (tuple(group["betas"]), group["weight_decay"]) == ((0.8, 0.9), 0.1)
+
+
+def test_amsgrad_takes_short_steps_once_gradients_are_small(quick):
+    """Adam, which forgets how large gradients were, then takes a step of about lr for one of a hundredth."""
+    moved = {}
+    for amsgrad in (False, True):
+        state = start(quick(amsgrad=amsgrad, betas=[0.9, 0.95], lr=0.1, schedule="constant", steps=400)[0])
+        weight = next(iter(state.parameters.values()))
+        for size in [1.0] * 50 + [0.01] * 300:
+            before = weight.detach().clone()
+            weight.grad = torch.full_like(weight, size)
+            state.update()
+        moved[amsgrad] = float((weight.detach() - before).abs().max())
+    assert moved[False] == pytest.approx(0.1, rel=0.1)
+    assert moved[True] == pytest.approx(0.001, rel=0.1)
 
 
 def test_clipping(quick):

@@ -59,6 +59,9 @@ class Optimizer:
         above(0),
         "Gradients below this size take steps shorter than lr: once a model is right they are noise.",
     ] = 1e-8
+    amsgrad: Annotated[
+        bool, "Divide by the largest average of squares so far: once little is wrong, steps are short and stay so."
+    ] = False
     weight_decay: Annotated[float, at_least(0), "How fast weights shrink."] = 0.0
     clip: Annotated[float | None, above(0), "The largest norm of the gradient; None: any."] = 1.0
     schedule: Annotated[Literal["constant", "cosine"], "How the learning rate goes on after the warm-up."] = "cosine"

@@ -97,8 +97,9 @@ class TrainState:
     def check_memory(self, devices: int = 1) -> None:
         """Raises where training would need more memory than is free, if so many devices share what it needs."""
         size = sum(weight.nbytes for weight in self.parameters.values() if weight.requires_grad)
+        copies = 4 if self.training.optimizer.amsgrad else 3
         what = "The gradients and the optimiser's averages of the weights"
-        need_memory(3 * size // devices, what, "Train a smaller model.", self.device)
+        need_memory(copies * size // devices, what, "Train a smaller model.", self.device)
 
     @property
     def done(self) -> bool:
@@ -205,6 +206,7 @@ def make_optimizer(parameters: Tensors, settings: Optimizer) -> torch.optim.Opti
         lr=settings.lr,
         betas=settings.betas,
         eps=settings.eps,
+        amsgrad=settings.amsgrad,
         weight_decay=settings.weight_decay,
         fused=settings.fused and all(map(_dense, parameters.values())),
     )
