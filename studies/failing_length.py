@@ -162,16 +162,17 @@ def panels(rows: Sequence[Mapping[str, Any]]) -> list[Panel]:
         data=shares,
         finding=finding,
     )
+    fall = [row for row in some if row["drift"] is not None and row["drift"] > 0]
     dots = {
-        model: [(row["fading"], math.log10(row["wrong"])) for row in some if row["model"] == model]
-        for model in dict.fromkeys(row["model"] for row in some)
+        model: [(math.log10(row["drift"]), math.log10(row["wrong"])) for row in fall if row["model"] == model]
+        for model in dict.fromkeys(row["model"] for row in fall)
     }
     drawn = (
         [
             scatter_plot(
-                "What a token leaves of an error, and the first failing length",
-                "One dot for each network that is found wrong. Those that are proved are not drawn.",
-                "fading",
+                "The length at which margins are predicted to be 0, and the shortest wrong string",
+                "One dot for each network that is found wrong and whose margins fall. Others are not drawn.",
+                "log10 of the predicted length",
                 "log10 of the length of the shortest wrong string found",
                 dots,
             )
