@@ -133,13 +133,14 @@ LENGTHS = (500, 10_000)
 CLAIMS = [
     Claim(
         PROVED,
-        "of {} networks {} are proved as they were learned, {} of them trained steady, and {} are refuted. One sign tells "
-        "these {} from the others without a proof: the least margin in 1,024 strings of 40 symbols, half of them with "
-        "symbol probabilities of their own. Over the median margin it is at most {} in those that fail, and at least {} in "
-        "the others. In {} of 100 pairs of networks the one with more of it fails later. A line through the least margins "
-        "of each length reaches 0 at {} to {} times the length of the shortest wrong string found. But {} of the {} fail "
-        "within 40 symbols, on strings that tests seldom draw: of failures beyond the lengths that are read there are only "
-        "three, at {} to {} symbols.",
+        "of {} networks {} are proved as they were learned, {} of them trained steady, and {} are refuted. "
+        "One sign tells these {} from the others without a proof: the least margin in 1,024 strings of 40 "
+        "symbols, half of them with symbol probabilities of their own. Over the median margin it is at most "
+        "{} in those that fail, and at least {} in the others. In {} of 100 pairs of networks the one with "
+        "more of it fails later. A line through the least margins of each length reaches 0 at {} to {} times "
+        "the length of the shortest wrong string found. But {} of the {} fail within 40 symbols, on strings "
+        "that tests seldom draw: of failures beyond the lengths that are read there are only three, at {} to "
+        "{} symbols.",
         lambda: (
             len(rows := panel("study-failing-length", "Every network")),
             len(proved := those(rows, verdict="proved")),
