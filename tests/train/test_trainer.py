@@ -14,11 +14,12 @@ import pytest
 import torch
 
 from lengthwise import lab, tasks
-from lengthwise.errors import RecordError
+from lengthwise.errors import Error, RecordError
 from lengthwise.lab.engines import forkserver
 from lengthwise.lab.job import Job, make_trainer, run_group
 from lengthwise.train import Interrupted, NextToken, Single, Stop, StringObjective
 from lengthwise.train.settings import Optimizer
+from lengthwise.train.sharded import Sharded
 from lengthwise.train.state import learning_rate
 from lengthwise.train.trainer import loss_is_read
 
@@ -68,7 +69,9 @@ def test_training_leaves_the_callers_random_state(tmp_path, quick):
 
 
 @pytest.mark.parametrize("model", ["regular-gpt", "toys:Dropping", "toys:Odd", "toys:Shared"])
-@pytest.mark.parametrize("settings", [{}, {"curriculum": "growing", "grow_at": 0.1}, {"amsgrad": True}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"curriculum": "growing", "grow_at": 0.1}, {"amsgrad": True, "go_back": 1e-6}]
+)
 def test_stopped_and_started_again_is_the_same(tmp_path, quick, toy, model, settings):
     model = toy(model.split(":")[1]) if ":" in model else model
     experiments = quick(model, **settings)
@@ -251,6 +254,26 @@ def test_amsgrad_takes_short_steps_once_gradients_are_small(quick):
         moved[amsgrad] = float((weight.detach() - before).abs().max())
     assert moved[False] == pytest.approx(0.1, rel=0.1)
     assert moved[True] == pytest.approx(0.001, rel=0.1)
+
+
+def test_a_fall_goes_back_to_the_best_weights(quick):
+    state = start(quick(go_back=0.3)[0])
+    accuracies, weight = [0.5, 0.9, 0.7, 0.5, 0.7], next(iter(state.parameters.values()))
+    for step, accuracy in enumerate(accuracies):
+        for parameter in state.parameters.values():
+            parameter.grad = torch.ones_like(parameter)
+        state.update()
+        after = weight.detach().clone()
+        if step == 1:
+            best = after
+        state.note_validation(accuracy, 1.0)
+        assert torch.equal(weight, best if step == 3 else after)
+        assert (state.optimizer.state[weight]["exp_avg"].abs().max() > 0) == (step != 3)
+
+
+def test_pieces_do_not_go_back(quick):
+    with pytest.raises(Error, match=r"training.go_back needs all weights in one process"):
+        Sharded.__new__(Sharded).spread(start(quick(go_back=0.3)[0]))
 
 
 def test_clipping(quick):

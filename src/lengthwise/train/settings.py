@@ -81,6 +81,11 @@ class Checkpointing:
     patience: Annotated[
         int | None, at_least(1), "Stop after this many validations without improvement; None: never."
     ] = None
+    go_back: Annotated[
+        float | None,
+        above(0, below=1),
+        "Go back to the best weights when a validation's accuracy is so much below the best; None: never.",
+    ] = None
     checkpoint_every: Annotated[int, at_least(1), "Steps from one checkpoint to the next."] = 200
     sample_every: Annotated[
         int | None, at_least(1), "Text: steps from one generated sample in the metrics to the next; None: no samples."

@@ -44,6 +44,8 @@ class Sharded(Distributed):
     def spread(self, state: TrainState) -> None:
         from torch.distributed.fsdp import fully_shard
 
+        if state.training.checkpointing.go_back is not None:
+            raise Error("training.go_back needs all weights in one process. Use the strategy ddp, or leave it out.")
         state.check_memory(self.team.size)
         model = copy.deepcopy(state.model)
         _check(model)

@@ -123,7 +123,16 @@ class TrainState:
             self.best = {"accuracy": accuracy, "loss": loss, "step": self.step}
             self.best_weights = {name: tensor.clone() for name, tensor in self.weights().items()}
         self.validations_since_best = 0 if better else self.validations_since_best + 1
+        go_back = self.training.checkpointing.go_back
+        if go_back is not None and accuracy < self.best["accuracy"] - go_back:
+            self.go_back()
         return better
+
+    def go_back(self) -> None:
+        """Take the best weights again, and nothing of the steps that led away from them."""
+        load_weights(self.core, self.best_weights)
+        for memory in self.optimizer.state.values():
+            memory["exp_avg"].zero_()
 
     def weights(self) -> Tensors:
         return weights(self.core)
