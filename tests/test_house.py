@@ -159,7 +159,7 @@ LINES = {
     "convert": 771,
     "tasks": 4_247,
     "text": 1_594,
-    "train": 2_793,
+    "train": 2_795,
     "evaluate": 1_726,
     "lab": 5_571,
     "insight": 1_005,

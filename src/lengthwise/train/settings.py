@@ -84,7 +84,7 @@ class Checkpointing:
     go_back: Annotated[
         float | None,
         above(0, below=1),
-        "Go back to the best weights when a validation's accuracy is so much below the best; None: never.",
+        "Strings: go back to the best weights when a validation's accuracy is so much below theirs; None: never.",
     ] = None
     checkpoint_every: Annotated[int, at_least(1), "Steps from one checkpoint to the next."] = 200
     sample_every: Annotated[
