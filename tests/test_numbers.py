@@ -137,10 +137,10 @@ CLAIMS = [
         "One sign tells these {} from the others without a proof: the least margin in 1,024 strings of 40 "
         "symbols, half of them with symbol probabilities of their own. Over the median margin it is at most "
         "{} in those that fail, and at least {} in the others. In {} of 100 pairs of networks the one with "
-        "more of it fails later. A line through the least margins of each length reaches 0 at {} to {} times "
-        "the length of the shortest wrong string found. But {} of the {} fail within 40 symbols, on strings "
-        "that tests seldom draw: of failures beyond the lengths that are read there are only three, at {} to "
-        "{} symbols.",
+        "more of it fails later. A line through the least margins of each length reaches 0, in {} of the {}, "
+        "at {} to {} times the length of the shortest wrong string found. But {} of the {} fail within 40 "
+        "symbols, on strings that tests seldom draw: of failures beyond the lengths that are read there are "
+        "only three, at {} to {} symbols.",
         lambda: (
             len(rows := panel("study-failing-length", "Every network")),
             len(proved := those(rows, verdict="proved")),
@@ -150,10 +150,9 @@ CLAIMS = [
             f"{max(row['margin'] for row in failing):.2f}",
             f"{min(row['margin'] for row in rows if row not in failing):.2f}",
             round(100 * panel("study-failing-length", "Which sign")["margin"][0]),
-            *(
-                f"{each(row['drift'] / row['wrong'] for row in failing if row['drift'] and row['drift'] > 0):.1f}"
-                for each in (min, max)
-            ),
+            len(ratios := [row["drift"] / row["wrong"] for row in failing if (row["drift"] or 0) > 0]),
+            len(failing),
+            *(f"{each(ratios):.1f}" for each in (min, max)),
             len([row for row in failing if row["wrong"] <= 40]),
             len(failing),
             *least_and_most(row["wrong"] for row in failing if row["wrong"] > 40),

@@ -256,6 +256,16 @@ def test_amsgrad_takes_short_steps_once_gradients_are_small(quick):
     assert moved[True] == pytest.approx(0.001, rel=0.1)
 
 
+def test_the_largest_average_takes_memory_too(quick, monkeypatch):
+    sizes = {}
+    for amsgrad in (False, True):
+        state = start(quick(amsgrad=amsgrad)[0])
+        with monkeypatch.context() as patched:
+            patched.setattr("lengthwise.train.state.need_memory", lambda size, *_, at=amsgrad: sizes.update({at: size}))
+            state.check_memory()
+    assert 3 * sizes[True] == 4 * sizes[False] > 0
+
+
 def test_a_fall_goes_back_to_the_best_weights(quick):
     state = start(quick(go_back=0.3)[0])
     accuracies, weight = [0.5, 0.9, 0.7, 0.5, 0.7], next(iter(state.parameters.values()))
