@@ -94,7 +94,7 @@ def rotation(M: Tensor) -> Tensor:
 def choice(M: Tensor) -> Tensor:
     """Columns that are one-hot to the last bit, and to the backward pass a softmax; M may have any number of them."""
     b = M.shape[-2]
-    H = (torch.arange(b, device=M.device)[:, None] == M.argmax(-2, keepdim=True)).to(M.dtype)
+    H = (torch.arange(b, device=M.device)[:, None] == M.max(-2, keepdim=True).indices).to(M.dtype)  # argmax: slow
     P = M.softmax(-2)
     return H + (P - P.detach())
 
