@@ -1,7 +1,7 @@
 """Ten seeds of the automaton on Sum(5) and ModArith(5): how many learn the task, and how many are right far beyond.
 
 One seed that succeeds says that a network can learn a task; ten say how often it does. These are the runs of Table 2
-(`papers/lrnn/table_2.py`) with more seeds.
+(`papers/lrnn/table_2.py`) with other seeds; on ModArith(5) what keeps a stack of functions from being lost is added.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ HOLDS = 0.95
 """A model holds at 500 tokens where at least this share of its strings is right."""
 MODEL = "block-lrnn automaton"
 ROWS = ("modular-sum", "modular-arithmetic")
-SEEDS: dict[Scale, int] = {"smoke": 2, "laptop": 10, "paper": 10}
+SEEDS: dict[Scale, range] = {"smoke": range(20, 22), "laptop": range(20, 30), "paper": range(20, 30)}
+"""Others than those on which the settings were found."""
+KEPT: dict[str, Any] = {"steps": 6000, "lr": 4e-3, "amsgrad": True, "go_back": 0.3}
+"""On ModArith(5), at laptop scale. A flipped column of a learned stack loses all within a hundred steps: going back
+to the best weights saves the training, AMSGrad lets steps shrink as the loss does, and the rate and the steps give a
+training that has gone back the time to learn again."""
 
 
 def recipe(scale: Scale) -> Recipe:
@@ -30,7 +35,7 @@ def recipe(scale: Scale) -> Recipe:
         return [_table(finished), *(_learning(task, runs) for task, runs in finished.items())]
 
     return Recipe(
-        title=f"The automaton, {SEEDS[scale]} seeds",
+        title=f"The automaton, {len(SEEDS[scale])} seeds",
         description=(
             "The automaton is a linear RNN whose blocks are functions on states. Once it has found the rule it is "
             "right at every length, but not every training run finds the rule. These are the runs of Table 2 with "
@@ -45,7 +50,9 @@ def recipe(scale: Scale) -> Recipe:
 def planned(scale: Scale, task: str) -> list[Experiment]:
     """The automaton's runs of Table 2, with these seeds."""
     first = table_2.planned(scale, task, MODEL)[0]
-    return [replace(first, seed=seed) for seed in range(SEEDS[scale])]
+    if scale == "laptop" and task == "modular-arithmetic":
+        first = replace(first, training=first.training.but(**KEPT))
+    return [replace(first, seed=seed) for seed in SEEDS[scale]]
 
 
 def _table(finished: Mapping[str, list[Run]]) -> Panel:

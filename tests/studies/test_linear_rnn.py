@@ -1,6 +1,7 @@
 """The ablation and the study of stability: what is shared, and that their panels say what was measured."""
 
 import json
+from dataclasses import replace
 
 import automaton_seeds
 import linear_rnn_ablation
@@ -108,11 +109,16 @@ def test_a_model_that_overflows_is_said_to(root, monkeypatch):
     assert table.data[0]["accuracy"]["60"]["overflowed"] == 4
 
 
-def test_the_automaton_s_seeds_are_those_of_table_2_and_more():
-    planned = automaton_seeds.planned("laptop", "modular-arithmetic")
-    assert [e.seed for e in planned] == list(range(10))
-    of_the_table = table_2.planned("laptop", "modular-arithmetic", "block-lrnn automaton")
-    assert [e.hash for e in planned][: len(of_the_table)] == [e.hash for e in of_the_table]
+@pytest.mark.parametrize(("row", "kept"), [("modular-sum", {}), ("modular-arithmetic", automaton_seeds.KEPT)])
+def test_the_automaton_is_that_of_table_2_with_seeds_that_its_settings_were_not_found_on(row, kept):
+    planned = automaton_seeds.planned("laptop", row)
+    assert [e.seed for e in planned] == list(range(20, 30))
+    first = table_2.planned("laptop", row, "block-lrnn automaton")[0]
+    changed = replace(first, training=first.training.but(**kept))
+    assert {replace(e, seed=first.seed).hash for e in planned} == {changed.hash}
+
+
+def test_the_study_of_stability_has_the_runs_that_its_drift_needs():
     stable = recipes.get(linear_rnn_stability.__file__, scale="laptop").experiments
     for change in DRIFT.values():
         drift = plan_changed("laptop", {**change, "seeds": 5})
@@ -125,11 +131,11 @@ def test_the_automaton_s_seeds_at_the_scale_of_seconds(tmp_path):
     table, learning = recipe.panels(runs)
     (row,) = table.data
     assert (row["task"], row["seeds"], row["learned"], row["hold"], row["exact"]) == ("Sum(5)", 2, 0, 0, 0)
-    assert list(learning.data["series"]) == ["seed 0", "seed 1"]
+    assert list(learning.data["series"]) == ["seed 20", "seed 21"]
     runs[0].result["checkpoints"]["last"]["correct"] = {"40": 8, "500": 8}
     runs[1].result["checkpoints"]["last"]["correct"] = {"40": 8, "500": 6}
     table, _ = recipe.panels(runs)
     (row,) = table.data
     assert (row["learned"], row["hold"], row["exact"]) == (2, 1, 1)
-    assert row["accuracy"] == [{"seed": 0, "40": 1.0, "500": 1.0}, {"seed": 1, "40": 1.0, "500": 0.75}]
+    assert row["accuracy"] == [{"seed": 20, "40": 1.0, "500": 1.0}, {"seed": 21, "40": 1.0, "500": 0.75}]
     assert "2 of 2 1 of 2 1 of 2 100 100 100 75" in " ".join(table.text.split())
