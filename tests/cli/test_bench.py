@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing.forkserver
 from pathlib import Path
 
 import pytest
@@ -251,6 +252,8 @@ class Chatty(torch.nn.Module):
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_model_that_prints_leaves_json_alone(workers, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
+    # Workers write where the server wrote when it began, which an earlier test may have been.
+    multiprocessing.forkserver._forkserver._stop()  # pyright: ignore[reportAttributeAccessIssue]
     Path("chatty.py").write_text(CHATTY)
     call = ["bench", "parity", "-m", "chatty.py:Chatty", "--seeds", "2", *TINY, "--workers", workers, "--json"]
     code, (out, err) = main(call), capfd.readouterr()
