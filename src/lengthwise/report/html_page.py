@@ -36,7 +36,7 @@ CURVES = 1500
 """So many points all learning curves of a page have, about."""
 OPEN, CURVED = 4, 6
 """Of more sections each opens when its title is pressed; of still more none has learning curves."""
-ROWS = 40
+ROWS = 24
 """Sections with more rows of models than that in all are no parts of the page, but rows at a glance."""
 NAMED = 4
 """The title names up to so many tasks."""
