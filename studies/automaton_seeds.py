@@ -39,8 +39,9 @@ def recipe(scale: Scale) -> Recipe:
         description=(
             "The automaton is a linear RNN whose blocks are functions on states. Once it has found the rule it is "
             "right at every length, but not every training run finds the rule. These are the runs of Table 2 with "
-            "more seeds. Which seeds succeed depends on the machine: another processor rounds sums of floating-point "
-            "numbers in another order, and after thousands of steps the weights differ."
+            "other seeds, and on ModArith(5) with other settings. Which seeds succeed depends on the machine: another "
+            "processor rounds sums of floating-point numbers in another order, and after thousands of steps the "
+            "weights differ."
         ),
         grid=Grid([Cell(task, partial(planned, scale, task), label=task) for task in ROWS]),
         report=report,
