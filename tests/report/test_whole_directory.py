@@ -6,6 +6,7 @@ import re
 
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.report import Panel
+from lengthwise.report.html_page import ROWS
 from lengthwise.report.page_data import read_embedded
 
 from .pages import page
@@ -22,6 +23,14 @@ def test_sections_of_one_task_stand_together(make_run):
     assert titles == [f"parity, {long}", f"parity, {short}", f"{sums}, {long}", f"{sums}, {short}"]
     overview = re.findall(r'<a href="#task\d">(.*?)</a>', made)
     assert overview == [*titles, *titles], "in the contents and at a glance"
+
+
+def test_more_rows_than_a_page_has_room_for_are_shown_at_a_glance_alone(make_run):
+    runs = [make_run(train=(1, 10 + n)) for n in range(ROWS + 1)]
+    for many, sections in ((runs[:-1], ROWS), (runs, 0)):
+        made = page(many)
+        assert len(re.findall(r'id="task\d+"', made)) == sections
+        assert "<h2>At a glance</h2>" in made
 
 
 def test_settings_of_like_sections_do_not_hide_each_other(make_run):

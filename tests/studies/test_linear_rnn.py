@@ -16,6 +16,7 @@ from lengthwise.evaluate import score_strings
 from lengthwise.lab import new_model as untrained
 from lengthwise.recipes.common import grid
 from lengthwise.recipes.papers.lrnn import table_2
+from lengthwise.recipes.proof import state_tracking
 
 CPU = torch.device("cpu")
 TASK = tasks.get("modular-sum", modulus=5, supervision="prefix")
@@ -116,6 +117,13 @@ def test_the_automaton_is_that_of_table_2_with_seeds_that_its_settings_were_not_
     first = table_2.planned("laptop", row, "block-lrnn automaton")[0]
     changed = replace(first, training=first.training.but(**kept))
     assert {replace(e, seed=first.seed).hash for e in planned} == {changed.hash}
+
+
+def test_the_table_of_state_tracking_trains_the_automaton_as_the_seeds_are():
+    here = automaton_seeds.planned("laptop", "modular-arithmetic")[0].training
+    there = state_tracking.planned("laptop", "modular-arithmetic", "automaton")[0].training
+    to_40 = there.but(lengths=here.curriculum.lengths, checkpoint_every=here.checkpointing.checkpoint_every)
+    assert to_40 == here
 
 
 def test_the_study_of_stability_has_the_runs_that_its_drift_needs():
