@@ -120,14 +120,14 @@ def decide(
         reading = search(subject.model, subject.claim, seconds, watch=of_all)
         verdict = reading.refuted or unknown(reading, [Unknown(family)])
         return Decision(verdict, reading, subject.made, cut_short, subject.kept)
-    ends = began
-    for searching, proving in ROUNDS:
+    ends, rounds = began, list(ROUNDS)
+    while True:
+        searching, proving = rounds.pop(0)
         reading = search(subject.model, subject.claim, seconds * searching, watch=of_all)
         ends += seconds * (searching + proving)
         verdict = reading.refuted or _proved(subject, reading, family, seconds * proving, ends, of_all)
-        if not isinstance(verdict, Unknown):
-            break
-    return Decision(verdict, reading, subject.made, cut_short, subject.kept)
+        if not isinstance(verdict, Unknown) or not rounds:
+            return Decision(verdict, reading, subject.made, cut_short, subject.kept)
 
 
 def _proved(

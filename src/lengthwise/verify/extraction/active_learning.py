@@ -116,7 +116,7 @@ def learn(reader: Reader, sample: Sample, model: nn.Module, until: float = inf) 
 
     A model whose answers are those of no small machine contradicts each: of these the one that fails least.
     """
-    teacher, suffixes = Teacher(reader, until), [()]
+    teacher, suffixes = Teacher(reader, until), list[Word]([()])
     best, refused = None, None
     while True:
         try:

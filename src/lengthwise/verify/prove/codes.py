@@ -349,7 +349,7 @@ class CodeLevels:
         if not rows:
             raise NotProved(Unknown("no word that leads to a question was found"))
         *columns, parts = zip(*rows, strict=True)
-        return CodesOfLevel(*map(np.array, columns), list(parts))
+        return CodesOfLevel(*map(np.array, columns), parts=list(parts))
 
     def _nodes(
         self, index: np.ndarray, maps: np.ndarray, vectors: Tensor, lacking: np.ndarray
