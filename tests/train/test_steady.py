@@ -1,7 +1,10 @@
 """Training that makes states steady: its noise, its slopes, and that it is resumed exactly."""
 
+import itertools
+
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.autograd.functional import jacobian
 
 from lengthwise import lab, models, tasks
@@ -9,9 +12,10 @@ from lengthwise.errors import Error
 from lengthwise.lab.job import Job, run_group
 from lengthwise.mixers.block_lrnn import GAP
 from lengthwise.mixers.recurrent import projected, transition
-from lengthwise.train import Interrupted, Stop, StringObjective
+from lengthwise.train import Interrupted, Stop, StringObjective, objectives
 from lengthwise.train.settings import Steadiness, Training
-from lengthwise.train.steady import penalty, steadied_parts, with_noise
+from lengthwise.train.state import TrainState
+from lengthwise.train.steady import Silencing, penalty, steadied_parts, with_noise
 from lengthwise.verify.prove.node import Node
 
 PREFIX = {"task": tasks.get("parity", supervision="prefix"), "steps": 7}
@@ -136,6 +140,86 @@ def test_an_automaton_made_steady_has_no_argmax_near_a_tie():
     assert gaps[-1] > 0.9 * GAP
 
 
+def silencing(steps: int = 2, step: int = 2, **options):
+    """What silences an automaton that is trained on up to 8 symbols and stands at this step; and its state."""
+    torch.manual_seed(0)
+    model = models.build("block-lrnn", vocab_size=2, num_outputs=2, width=16, variant="automaton", **options)
+    state = TrainState(model, Training.of(steps=steps, lr=3e-3, lengths=(1, 8)), [*range(1, 9)])
+    state.step = step
+    return Silencing(steadied_parts(model), state), state
+
+
+def test_what_the_answers_do_not_hang_on_is_silenced_by_blocks_and_by_entries():
+    silencer, _ = silencing(layers=2)
+    firsts = [part.initial.detach() for part in silencer.parts]
+    whole = [first.clone() for first in firsts]
+    for _ in range(40):
+        silencer.on(8, lambda: False)
+    assert all(torch.equal(*each) for each in zip(firsts, whole, strict=True))
+
+    def one_entry_of_each_layer_is_there() -> bool:
+        return all(bool(first[1, 3]) for first in firsts)
+
+    counts = [32]
+    for _ in range(400):
+        silencer.on(8, one_entry_of_each_layer_is_there)
+        counts.append(sum(int(first.count_nonzero()) for first in firsts))
+    assert counts[-1] == 2
+    at_once = {a - b for a, b in itertools.pairwise(counts)}
+    assert at_once >= {0, 1}
+    assert max(at_once) > 1
+    assert all(torch.equal(first[1, 3], other[1, 3]) for first, other in zip(firsts, whole, strict=True))
+    for _ in range(40):
+        silencer.on(8, lambda: True)
+    assert not any(bool(first.any()) for first in firsts)
+
+
+def test_it_waits_for_the_middle_of_training_and_for_strings_of_half_the_length():
+    for step, length, left in ((4, 8, 16), (5, 4, 16), (5, 5, 0)):
+        silencer, state = silencing(steps=10, step=step)
+        for _ in range(100):
+            silencer.on(length, lambda: True)
+        assert int(state.model.inner.depth.layers[0].mixer.initial.count_nonzero()) == left
+
+
+@pytest.mark.parametrize(("step", "holds"), [(4, False), (5, True)])
+def test_what_is_silent_stays_so_though_adam_remembers(step, holds):
+    _, state = silencing(steps=10, step=step)
+    initial = state.model.inner.depth.layers[0].mixer.initial
+    for i in range(30):
+        (initial - 2).square().sum().backward()
+        if i == 9:
+            initial.data[0] = 0
+        state.optimizer.step()
+        state.optimizer.zero_grad()
+        if i >= 9:
+            assert bool(initial[0].any()) != holds
+    assert bool(initial[1].any())
+
+
+def test_only_a_batch_that_is_all_right_silences():
+    task = tasks.get("parity", supervision="prefix")
+    silencer, state = silencing()
+    objective, batch = StringObjective(task, steady=Steadiness("on")), task.test_set(8, 4)
+    objective.prepare(state, stacked=False)
+
+    def left(wrong: int) -> int:
+        """So many entries are left after 20 batches, in which so many answers are wrong."""
+        said = batch.targets.clone()
+        said[0, :wrong] = 1 - said[0, :wrong]
+
+        def forward(tokens, **_):
+            state.model(tokens)
+            return F.one_hot(said.clamp(min=0), 2) + 0 * silencer.parts[0].initial.sum()
+
+        for _ in range(20):
+            objective.measure([batch])(forward, *batch)
+        return int(silencer.parts[0].initial.count_nonzero())
+
+    assert left(1) == 16
+    assert left(0) < 16
+
+
 def test_only_blocks_of_one_hot_columns_are_made_steady():
     model = models.build("block-lrnn", vocab_size=2, num_outputs=2, width=8)
     with (
@@ -207,6 +291,22 @@ def test_stopped_and_started_again_is_the_same(preset, tmp_path, quick):
     assert all(torch.equal(whole[name], pieces[name]) for name in whole)
     plain = run_group(quick(preset, **PREFIX), Job(tmp_path / "plain"))
     assert not torch.equal(plain[0].run.tensors("model")["head.weight"], whole["head.weight"])
+
+
+def test_what_was_silenced_is_so_after_a_stop(tmp_path, quick, monkeypatch):
+    monkeypatch.setattr(objectives, "right", lambda answers, *_: torch.ones(len(answers), dtype=torch.bool))
+    experiments = quick("block-lrnn", **STEADY, model_settings={"variant": "automaton", "width": 16})
+    whole = run_group(experiments, Job(tmp_path / "whole"))[0].run.tensors("model")
+    stop = Stop()
+
+    def hear(progress):
+        stop.asked = progress.step >= 4
+
+    with pytest.raises(Interrupted):
+        run_group(experiments, Job(tmp_path / "pieces", hear=hear, stop=stop))
+    pieces = run_group(experiments, Job(tmp_path / "pieces"))[0].run.tensors("model")
+    assert all(torch.equal(whole[name], pieces[name]) for name in whole)
+    assert int(whole["depth.layers.0.mixer.initial"].count_nonzero()) < 16
 
 
 def test_gates_of_a_run_let_go_by_its_settings(tmp_path, quick):

@@ -28,7 +28,7 @@ from .counting import count_right, one_place, precision
 from .scoring import asked, logits, loss, narrow, right
 from .settings import Steadiness
 from .state import TrainState
-from .steady import Steadied, penalty, steadied_parts, with_noise
+from .steady import Silencing, Steadied, penalty, steadied_parts, with_noise
 
 SAMPLED = 40
 """Tokens that a sample has beyond its prompt."""
@@ -93,11 +93,13 @@ class StringObjective(Objective):
         self.steady = steady if steady and steady.kind == "on" else None
         """How what the model remembers is made steady; None: it is not."""
         self._parts: list[Steadied] = []
+        self._silencing: Silencing | None = None
 
     def prepare(self, state: TrainState, stacked: bool) -> None:
         """Compute equal tokens once, where the model can."""
         if self.steady:
             self._parts = steadied_parts(state.model)
+            self._silencing = Silencing(self._parts, state)
         if isinstance(state.model, TokenClassifier) and state.model.reuse_refusal(stacked=stacked) is None:
             state.model.reuse_equal_tokens(stacked=stacked)
 
@@ -118,10 +120,16 @@ class StringObjective(Objective):
         task = self.task
         last = all(one_place(task, batch) and task.supervision == "last" for batch in batches)
 
+        def hold(answers: Tensor, questions: Batch) -> bool:
+            return bool(right(answers, questions, task, "every").all())
+
         def measure(forward: Callable[..., Tensor], *tensors: Tensor) -> tuple[Tensor, Tensor]:
             batch = Batch(*tensors)
+            questions = narrow(batch, last)
+            if self._silencing:
+                self._silencing.on(batch.tokens.shape[1], lambda: hold(logits(forward, batch, last), questions))
             with with_noise(self._parts, self.steady.noise, self.steady.forget) if self.steady else nullcontext():
-                answers, questions = logits(forward, batch, last), narrow(batch, last)
+                answers = logits(forward, batch, last)
             score = right(answers, questions, task).to(answers.dtype).mean()
             cost = loss(answers, questions, task)
             if self.steady:

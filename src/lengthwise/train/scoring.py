@@ -52,17 +52,18 @@ def loss(answers: Tensor, batch: Batch, task: Task) -> Tensor:
     return (each * counted).sum() / counted.sum().clamp(min=1)
 
 
-def right(answers: Tensor, batch: Batch, task: Task) -> Tensor:
-    """(B,) the score of every string: a boolean, or a share in double precision where the scoring is "mean"."""
+def right(answers: Tensor, batch: Batch, task: Task, scoring: str | None = None) -> Tensor:
+    """(B,) the score of every string, by the task's scoring or another: a boolean, of "mean" a share as a double."""
+    scoring = scoring or task.scoring
     if task.kind == "set":
         places = ((answers > 0) == batch.targets).all(-1)
     else:
         places = by_entry(answers, task).argmax(-1) == batch.targets
     counted = asked(batch, task)
-    if task.scoring in ("mean", "generated"):
+    if scoring in ("mean", "generated"):
         counted = counted.flatten(1)
         return (places.flatten(1) & counted).sum(1).double() / counted.sum(1)
-    if task.scoring == "every":
+    if scoring == "every":
         return (places | ~counted).flatten(1).all(1)
     places = places if task.questions == 1 else (places | ~counted).all(-1)
     numbered = torch.arange(1, places.shape[1] + 1, device=places.device) * batch.mask

@@ -12,7 +12,9 @@ hardly moves, for the sigmoid is flat there. So at a share of tokens, drawn for 
 computes anew must be able to stand in for what it holds. And its row is divided by how far it lets go.
 
 A stack of automata has exact states, and functions that a token chooses by argmaxes. Its penalty is what these lack of
-being ahead by more than rounding, Σ_j max(0, 1 - g_j / GAP) (mixers/block_lrnn.py), and there is no noise.
+being ahead by more than rounding, Σ_j max(0, 1 - g_j / GAP) (mixers/block_lrnn.py), and there is no noise. Blocks that
+no answer hangs on have more states than a proof can list. So in the second half of training, whose steps are shorter,
+a block of the first state, or an entry, is silenced if all answers to a batch are right without it, one at a step.
 
 A tree is made steady alike: s are its nodes, and a step makes a node of C of them (models/depth.py).
 
@@ -22,15 +24,16 @@ they are the machine's hold nothing. What is drawn is seeded by (seed, step), so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import Error
 from .settings import Steadiness
+from .state import TrainState
 
 STATES = 16
 """At so many states the slopes are measured."""
@@ -50,6 +53,19 @@ class Steadied(Protocol):
 
     def unsteadiness(self, slope: float, states: int) -> Tensor:
         """Returns how much steeper than `slope` the step is at so many of the states that it last came to."""
+        ...
+
+
+@runtime_checkable
+class Silenced(Protocol):
+    """One that can do without much of what it remembers."""
+
+    def silence(self, answers_hold: Callable[[], bool]) -> None:
+        """Silences something that is drawn, if the answers hold without it."""
+        ...
+
+    def hold_silent(self) -> None:
+        """Silences again what was silent before a step."""
         ...
 
 
@@ -80,3 +96,28 @@ def penalty(parts: Sequence[Steadied], settings: Steadiness, right: float) -> Te
     if not settings.contraction or right < RIGHT or int(torch.randint(EVERY, ())):
         return 0.0
     return EVERY * settings.contraction * sum(part.unsteadiness(settings.slope, STATES) for part in parts)
+
+
+class Silencing:
+    """Silences what the answers do not hang on, one thing a step, from the middle of a training on."""
+
+    def __init__(self, parts: Sequence[Steadied], state: TrainState):
+        self.state, self.parts = state, [part for part in parts if isinstance(part, Silenced)]
+        state.optimizer.register_step_post_hook(self._hold)
+
+    @property
+    def now(self) -> bool:
+        return bool(self.parts) and 2 * self.state.step >= self.state.training.steps
+
+    @torch.no_grad()
+    def on(self, length: int, answers_hold: Callable[[], bool]) -> None:
+        """Silences something that is drawn, if the answers to strings of this length hold without it.
+
+        Strings of less than half of the training lengths tell too little.
+        """
+        if self.now and 2 * length > self.state.training.curriculum.lengths[1]:
+            self.parts[int(torch.randint(len(self.parts), ()))].silence(answers_hold)
+
+    def _hold(self, *_: object) -> None:
+        for part in self.parts if self.now else ():
+            part.hold_silent()
