@@ -16,7 +16,6 @@ Shapes: B batch, T tokens, V rows of a table, h blocks, b width of a block, D mo
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple
 
 import torch
@@ -32,10 +31,6 @@ from .transitions import Kind, Normalisation, bounded, network
 
 GAP = 0.2
 """By how much an argmax is to be ahead: rounding is some hundredths of that."""
-
-
-SILENT = 0.05
-"""Entries of x_0 of less than that stay 0 once training silences what no answer hangs on: more than a step moves them."""
 
 
 class BlockState(NamedTuple):
@@ -145,21 +140,6 @@ class BlockLRNN(Mixer):
         M = self._met[torch.randint(len(self._met), (states,), device=self._met.device)]
         best = M.topk(min(2, M.shape[-2]), -2).values
         return F.relu(1 - (best[..., 0, :] - best[..., -1, :]) / GAP).sum((-2, -1)).mean()
-
-    def silence(self, answers_hold: Callable[[], bool]) -> None:
-        """Sets a block of x_0, or an entry, to 0 if the answers hold without it."""
-        if self.initial is None or not len(live := self.initial.nonzero()):
-            return
-        block, place = live[int(torch.randint(len(live), ()))].tolist()
-        own = self.initial[block].clone()
-        self.initial[block, slice(None) if int(torch.randint(2, ())) else place] = 0
-        if not answers_hold():
-            self.initial[block] = own
-
-    def hold_silent(self) -> None:
-        """Sets entries of x_0 that are nearly silent to 0: Adam moves them on by what it remembers."""
-        if self.initial is not None:
-            self.initial.data[self.initial.data.abs() < SILENT] = 0
 
     def _check_state(self, state: BlockState, B: int) -> None:
         if state.x.shape != (B, *self.shape):

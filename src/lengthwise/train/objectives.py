@@ -28,7 +28,7 @@ from .counting import count_right, one_place, precision
 from .scoring import asked, logits, loss, narrow, right
 from .settings import Steadiness
 from .state import TrainState
-from .steady import Silencing, Steadied, penalty, steadied_parts, with_noise
+from .steady import SURE, Silencing, Steadied, penalty, steadied_parts, with_noise
 
 SAMPLED = 40
 """Tokens that a sample has beyond its prompt."""
@@ -121,7 +121,8 @@ class StringObjective(Objective):
         last = all(one_place(task, batch) and task.supervision == "last" for batch in batches)
 
         def hold(answers: Tensor, questions: Batch) -> bool:
-            return bool(right(answers, questions, task, "every").all())
+            surely = float(loss(answers, questions, task)) <= SURE
+            return surely and bool(right(answers, questions, task, "every").all())
 
         def measure(forward: Callable[..., Tensor], *tensors: Tensor) -> tuple[Tensor, Tensor]:
             batch = Batch(*tensors)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -40,7 +40,14 @@ STATES = 16
 RIGHT = 0.97
 """The share of a batch's strings that must be right for the penalty to be paid."""
 EVERY = 4
-"""The penalty is paid in one step of so many, and is so much the greater: slopes take more time than the loss."""
+"""The penalty is paid in one step of so many, and is so much the greater: slopes take more time than the loss.
+
+In so many something is silenced once, so that what is left has time to become sure.
+"""
+SURE = 0.01
+"""The mean loss without what is silenced is at most that: answers that are barely right are lost in the next steps."""
+SILENT = 0.05
+"""Entries of a first state that are smaller become 0 while some are silenced. One step moves them by less."""
 
 
 class Steadied(Protocol):
@@ -53,19 +60,6 @@ class Steadied(Protocol):
 
     def unsteadiness(self, slope: float, states: int) -> Tensor:
         """Returns how much steeper than `slope` the step is at so many of the states that it last came to."""
-        ...
-
-
-@runtime_checkable
-class Silenced(Protocol):
-    """One that can do without much of what it remembers."""
-
-    def silence(self, answers_hold: Callable[[], bool]) -> None:
-        """Silences something that is drawn, if the answers hold without it."""
-        ...
-
-    def hold_silent(self) -> None:
-        """Silences again what was silent before a step."""
         ...
 
 
@@ -99,25 +93,37 @@ def penalty(parts: Sequence[Steadied], settings: Steadiness, right: float) -> Te
 
 
 class Silencing:
-    """Silences what the answers do not hang on, one thing a step, from the middle of a training on."""
+    """Sets what no answer hangs on to 0, from the middle of a training on: of first states a block, or an entry."""
 
     def __init__(self, parts: Sequence[Steadied], state: TrainState):
-        self.state, self.parts = state, [part for part in parts if isinstance(part, Silenced)]
+        self.state = state
+        self.firsts = [first for part in parts if (first := getattr(part, "initial", None)) is not None]
+        """(h,b) the first state of each layer of automata; other parts have none."""
         state.optimizer.register_step_post_hook(self._hold)
 
     @property
     def now(self) -> bool:
-        return bool(self.parts) and 2 * self.state.step >= self.state.training.steps
+        return bool(self.firsts) and 2 * self.state.step >= self.state.training.steps
 
     @torch.no_grad()
     def on(self, length: int, answers_hold: Callable[[], bool]) -> None:
-        """Silences something that is drawn, if the answers to strings of this length hold without it.
+        """Silences what is drawn, if the answers to strings of this length hold without it.
 
-        Strings of less than half of the training lengths tell too little.
+        Strings of at most half of the training lengths tell too little.
         """
-        if self.now and 2 * length > self.state.training.curriculum.lengths[1]:
-            self.parts[int(torch.randint(len(self.parts), ()))].silence(answers_hold)
+        if not self.now or 2 * length <= self.state.training.curriculum.lengths[1] or int(torch.randint(EVERY, ())):
+            return
+        first = self.firsts[int(torch.randint(len(self.firsts), ()))]
+        if not len(left := first.nonzero()):
+            return
+        block, place = left[int(torch.randint(len(left), ()))].tolist()
+        own = first[block].clone()
+        first[block, slice(None) if int(torch.randint(2, ())) else place] = 0
+        if not answers_hold():
+            first[block] = own
 
+    @torch.no_grad()
     def _hold(self, *_: object) -> None:
-        for part in self.parts if self.now else ():
-            part.hold_silent()
+        """Keeps silent what Adam, which remembers, moves on."""
+        for first in self.firsts if self.now else ():
+            first[first.abs() < SILENT] = 0

@@ -60,7 +60,7 @@ KINDS = {
     "GRU": _recurrence("gru"),
     "LSTM": _recurrence("lstm"),
     "automaton": SteadyNetwork(
-        "block-lrnn", {"model.variant": "automaton", "model.width": 16, "training.steps": 1000}, {}, 60.0
+        "block-lrnn", {"model.variant": "automaton", "model.width": 64, "training.steps": 1000}, {}, 60.0
     ),
     "RegularGPT": SteadyNetwork(
         "regular-gpt",
@@ -125,7 +125,7 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title="Learned, then proved",
         description=(
-            "RNN, GRU and LSTM of width 64, stacks of automata and RegularGPT of width 32 learn seven tasks from "
+            "RNN, GRU, LSTM and stacks of automata of width 64 and RegularGPT of width 32 learn seven tasks from "
             "strings of at most 40 symbols, an answer after every prefix. Each network is then held against the "
             "machine of its task, as training left it: proved at every length, refuted by a word, or unknown."
         ),
