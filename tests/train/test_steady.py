@@ -174,17 +174,17 @@ def test_what_the_answers_do_not_hang_on_is_silenced_by_blocks_and_by_entries():
     assert not any(bool(first.any()) for first in firsts)
 
 
-def test_it_waits_for_the_middle_of_training_and_for_strings_of_half_the_length():
-    for step, length, left in ((4, 8, 16), (5, 4, 16), (5, 5, 0)):
-        silencer, _ = silencing(steps=10, step=step)
+def test_it_waits_for_the_last_quarter_of_training_and_for_strings_of_half_the_length():
+    for step, length, left in ((8, 8, 16), (9, 4, 16), (9, 5, 0)):
+        silencer, _ = silencing(steps=12, step=step)
         for _ in range(100):
             silencer.on(length, lambda: True)
         assert int(silencer.firsts[0].count_nonzero()) == left
 
 
-@pytest.mark.parametrize(("step", "holds"), [(4, False), (5, True)])
+@pytest.mark.parametrize(("step", "holds"), [(8, False), (9, True)])
 def test_what_is_silent_stays_so_though_adam_remembers(step, holds):
-    silencer, state = silencing(steps=10, step=step)
+    silencer, state = silencing(steps=12, step=step)
     (initial,) = silencer.firsts
     for i in range(30):
         (initial - 2).square().sum().backward()
@@ -297,12 +297,12 @@ def test_stopped_and_started_again_is_the_same(preset, tmp_path, quick):
 
 def test_what_was_silenced_is_so_after_a_stop(tmp_path, quick, monkeypatch):
     monkeypatch.setattr(objectives, "right", lambda answers, *_: torch.ones(len(answers), dtype=torch.bool))
-    experiments = quick("block-lrnn", **STEADY, model_settings={"variant": "automaton", "width": 16})
+    experiments = quick("block-lrnn", **{**STEADY, "steps": 16}, model_settings={"variant": "automaton", "width": 16})
     whole = run_group(experiments, Job(tmp_path / "whole"))[0].run.tensors("model")
     stop = Stop()
 
     def hear(progress):
-        stop.asked = progress.step >= 4
+        stop.asked = progress.step >= 14
 
     with pytest.raises(Interrupted):
         run_group(experiments, Job(tmp_path / "pieces", hear=hear, stop=stop))

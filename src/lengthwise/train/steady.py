@@ -13,8 +13,8 @@ computes anew must be able to stand in for what it holds. And its row is divided
 
 A stack of automata has exact states, and functions that a token chooses by argmaxes. Its penalty is what these lack of
 being ahead by more than rounding, Σ_j max(0, 1 - g_j / GAP) (mixers/block_lrnn.py), and there is no noise. Blocks that
-no answer hangs on have more states than a proof can list. So in the second half of training, whose steps are shorter,
-a block of the first state, or an entry, is silenced if all answers to a batch are right without it, one at a step.
+no answer hangs on have more states than a proof can list. So late in training a block of the first state, or an entry
+of one, becomes 0 where all answers to a batch are surely right without it.
 
 A tree is made steady alike: s are its nodes, and a step makes a node of C of them (models/depth.py).
 
@@ -40,9 +40,11 @@ STATES = 16
 RIGHT = 0.97
 """The share of a batch's strings that must be right for the penalty to be paid."""
 EVERY = 4
-"""The penalty is paid in one step of so many, and is so much the greater: slopes take more time than the loss.
+"""The penalty is paid in one step of so many, and is so much the greater: slopes take more time than the loss."""
+SILENCED_FROM, SILENCED_EVERY = 0.75, 2
+"""After this share of the steps something is silenced, in one step of so many.
 
-In so many something is silenced once, so that what is left has time to become sure.
+Few columns then carry all, and one that flips loses it: steps must be short, and what is left needs time.
 """
 SURE = 0.01
 """The mean loss without what is silenced is at most that: answers that are barely right are lost in the next steps."""
@@ -93,7 +95,7 @@ def penalty(parts: Sequence[Steadied], settings: Steadiness, right: float) -> Te
 
 
 class Silencing:
-    """Sets what no answer hangs on to 0, from the middle of a training on: of first states a block, or an entry."""
+    """Sets what no answer hangs on to 0, late in a training: of first states a block, or an entry."""
 
     def __init__(self, parts: Sequence[Steadied], state: TrainState):
         self.state = state
@@ -103,7 +105,7 @@ class Silencing:
 
     @property
     def now(self) -> bool:
-        return bool(self.firsts) and 2 * self.state.step >= self.state.training.steps
+        return bool(self.firsts) and self.state.step >= SILENCED_FROM * self.state.training.steps
 
     @torch.no_grad()
     def on(self, length: int, answers_hold: Callable[[], bool]) -> None:
@@ -111,7 +113,11 @@ class Silencing:
 
         Strings of at most half of the training lengths tell too little.
         """
-        if not self.now or 2 * length <= self.state.training.curriculum.lengths[1] or int(torch.randint(EVERY, ())):
+        if (
+            not self.now
+            or 2 * length <= self.state.training.curriculum.lengths[1]
+            or int(torch.randint(SILENCED_EVERY, ()))
+        ):
             return
         first = self.firsts[int(torch.randint(len(self.firsts), ()))]
         if not len(left := first.nonzero()):
