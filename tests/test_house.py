@@ -159,14 +159,14 @@ LINES = {
     "convert": 771,
     "tasks": 4_247,
     "text": 1_594,
-    "train": 2_795,
+    "train": 2_855,
     "evaluate": 1_726,
     "lab": 5_571,
     "insight": 1_005,
     "theory": 1_018,
     "verify": 9_718,
     "report": 3_989,
-    "recipes": 4_578,
+    "recipes": 4_579,
     "cli": 3_221,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

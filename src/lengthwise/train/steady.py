@@ -113,11 +113,8 @@ class Silencing:
 
         Strings of at most half of the training lengths tell too little.
         """
-        if (
-            not self.now
-            or 2 * length <= self.state.training.curriculum.lengths[1]
-            or int(torch.randint(SILENCED_EVERY, ()))
-        ):
+        short = 2 * length <= self.state.training.curriculum.lengths[1]
+        if short or not self.now or int(torch.randint(SILENCED_EVERY, ())):
             return
         first = self.firsts[int(torch.randint(len(self.firsts), ()))]
         if not len(left := first.nonzero()):

@@ -230,4 +230,7 @@ def test_state_tracking_gives_every_network_a_verdict(tmp_path):
         beyond = [n for n in run.experiment.tests.lengths if n >= 40]
         assert row["seeds"] == [{"seed": 0, "accuracy": statistics.score(run, beyond)}]
         assert [network["raw"] for network in row["networks"]] == ["refuted"]
-    assert panel.finding == "Of 2 networks proved at every length as training left them: none."
+    assert panel.finding == (
+        "Of 0 networks that are right on all test strings 0 are refuted. Of all 2, proved at every length as training "
+        "left them: none."
+    )

@@ -83,7 +83,7 @@ def _panel(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
                 _cell(shares, inside(runs), decided[task, model], OF_PD_SSM[task] if model == "PD-SSM" else None)
             )
             seeds = [{"seed": r.experiment.seed, "accuracy": s} for r, s in zip(runs, shares, strict=True)]
-            verdicts = [asdict(network) for network in decided[task, model]]
+            verdicts = list(map(asdict, decided[task, model]))
             data.append({"task": task, "model": model, "seeds": seeds, "networks": verdicts})
         if means:
             average = percent(statistics.fmean(means)) if len(means) == len(TASKS) else "–"
@@ -92,7 +92,7 @@ def _panel(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
     lengths = settings_of(RULES[scale], TASKS[0], "PD-SSM")["lengths"]
     caption = PROSE["caption"].format(lengths=lengths, seconds=BUDGETS[scale].certify)
     head = ["model", *there, "average", "published"]
-    return Table("State tracking", caption, head, rows, data=data, finding=_finding(decided))
+    return Table("State tracking", caption, head, rows, data=data, finding=_finding(data))
 
 
 def _cell(shares: list[float], trained: float, verdicts: list[ProofNetwork], published: float | None) -> TableCell:
@@ -108,11 +108,12 @@ def _cell(shares: list[float], trained: float, verdicts: list[ProofNetwork], pub
     return TableCell(percent(statistics.fmean(shares)) + spread, (*notes, *verdict.notes), verdict.mark)
 
 
-def _finding(decided: Mapping[Key, list[ProofNetwork]]) -> str:
-    proved: Counter[str] = Counter()
-    for (_, model), verdicts in decided.items():
-        proved[model] += sum(network.raw == "proved" for network in verdicts)
-    counts: dict[str, Any] = {model: count for model, count in proved.items() if count}
-    total = sum(map(len, decided.values()))
-    named = ", ".join(f"{count} of {model}" for model, count in counts.items()) or "none"
-    return f"Of {total} networks proved at every length as training left them: {named}."
+def _finding(data: list[dict[str, Any]]) -> str:
+    each = [(c["model"], s["accuracy"], n["raw"]) for c in data for s, n in zip(c["seeds"], c["networks"], strict=True)]
+    right = [verdict for _, accuracy, verdict in each if accuracy == 1]
+    proved = Counter(model for model, _, verdict in each if verdict == "proved")
+    named = ", ".join(f"{count} of {model}" for model, count in proved.items()) or "none"
+    return (
+        f"Of {len(right)} networks that are right on all test strings {right.count('refuted')} are refuted. Of all "
+        f"{len(each)}, proved at every length as training left them: {named}."
+    )
