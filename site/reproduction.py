@@ -368,7 +368,12 @@ def perplexities(result: dict[str, Any]) -> Finding:
         for row in rows
     ]
     held = [row["model"] for row in rows if max(row["times"].values()) < 1.1]
-    said = f"Within a tenth of the perplexity at the trained length: {', '.join(held) or 'none'}."
+    rises = sorted((row["times"][lengths[-1]], row["model"]) for row in rows if lengths[-1] in row["times"])
+    least, most = (f"×{times:.2f} ({model})" for times, model in (rises[0], rises[-1]))
+    said = (
+        f"Within a tenth of the perplexity at the trained length: {', '.join(held) or 'none'}. "
+        f"At {int(lengths[-1]):,} tokens from {least} to {most}."
+    )
     head = ["encoding", "at the trained length", *(f"{int(n):,}" for n in lengths)]
     return Finding(NOTHING, said, markdown(head, cells))
 
@@ -432,7 +437,7 @@ ITEMS = (
     Item("BiPE", "Figure 3", "bipe figure-3", widths, bipe.figure_3.RULES),
     Item("BiPE", "Figure 4", "bipe figure-4", perplexities, bipe.figure_4.RULES, numbers=said_of(FIGURE_4)),
     Item("BiPE", "Figure 5", "bipe figure-5", None, numbers="a picture"),
-    Item("BiPE", "Figure 6", "bipe figure-6", None, bipe.figure_4.RULES, numbers="a picture"),
+    Item("BiPE", "Figure 6", "bipe figure-6", perplexities, bipe.figure_4.RULES, numbers="a picture"),
     Item("BiPE", "Figures 7 and 8", "bipe figure-1", elsewhere(corpora), numbers="pictures, of arXiv and GitHub"),
     Item("BiPE", "Figure 9", "bipe figure-9", None, bipe.figure_4.RULES, numbers="a picture"),
     Item(
