@@ -196,7 +196,7 @@ def test_the_steady_matrix_counts_what_is_proved_learned_or_settled_and_nothing_
     assert matrix.rows[0][2].mark == "✗ refuted 3 of 4"
     assert matrix.rows[0][2].notes[-1] == ("settled", "✓ 2 of 4")
     assert matrix.finding == (
-        "Trained steady, 1 of 2 RNNs are proved as they were learned. "
+        "Trained steady, proved as they were learned: RNN 1 of 2. "
         "Of 4 trees trained otherwise, 2 are proved, learned or settled."
     )
 

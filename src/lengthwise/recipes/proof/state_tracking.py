@@ -112,7 +112,7 @@ def _finding(data: list[dict[str, Any]]) -> str:
     each = [(c["model"], s["accuracy"], n["raw"]) for c in data for s, n in zip(c["seeds"], c["networks"], strict=True)]
     right = [verdict for _, accuracy, verdict in each if accuracy == 1]
     proved = Counter(model for model, _, verdict in each if verdict == "proved")
-    named = ", ".join(f"{count} of {model}" for model, count in proved.items()) or "none"
+    named = ", ".join(f"{model} {count}" for model, count in proved.items()) or "none"
     return (
         f"Of {len(right)} networks that are right on all test strings {right.count('refuted')} are refuted. Of all "
         f"{len(each)}, proved at every length as training left them: {named}."

@@ -174,11 +174,11 @@ def matrix(decided: Mapping[Key, list[list[ProofNetwork]]]) -> Panel:
         for task in dict.fromkeys(task for task, _, _ in decided)
     ]
     shares = [
-        f"{sum(seed[0].raw == 'proved' for seed in seeds)} of {len(seeds)} {model}s"
+        f"{model} {sum(seed[0].raw == 'proved' for seed in seeds)} of {len(seeds)}"
         for model in dict.fromkeys(model for model, way in columns if way == "steady")
         for seeds in [[seed for key, each in decided.items() if key[1:] == (model, "steady") for seed in each]]
     ]
-    finding = f"Trained steady, {', '.join(shares)} are proved as they were learned."
+    finding = f"Trained steady, proved as they were learned: {', '.join(shares)}."
     if hard := [seed for key, each in decided.items() if key[2] == SETTLED for seed in each]:
         finding += f" Of {len(hard)} trees trained otherwise, {sum(map(_holds, hard))} are proved, learned or settled."
     caption = (
