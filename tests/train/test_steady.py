@@ -151,10 +151,10 @@ def silencing(steps: int = 2, step: int = 2, **options):
 
 def test_what_the_answers_do_not_hang_on_is_silenced_by_blocks_and_by_entries():
     silencer, _ = silencing(layers=2)
-    firsts = [first.detach() for first in silencer.firsts]
+    firsts = [first.detach() for first in silencer.first_states]
     whole = [first.clone() for first in firsts]
     for _ in range(40):
-        silencer.on(8, lambda: False)
+        silencer.try_one(8, lambda: False)
     assert all(torch.equal(*each) for each in zip(firsts, whole, strict=True))
 
     def one_entry_of_each_layer_is_there() -> bool:
@@ -162,7 +162,7 @@ def test_what_the_answers_do_not_hang_on_is_silenced_by_blocks_and_by_entries():
 
     counts = [32]
     for _ in range(400):
-        silencer.on(8, one_entry_of_each_layer_is_there)
+        silencer.try_one(8, one_entry_of_each_layer_is_there)
         counts.append(sum(int(first.count_nonzero()) for first in firsts))
     assert counts[-1] == 2
     at_once = {a - b for a, b in itertools.pairwise(counts)}
@@ -170,7 +170,7 @@ def test_what_the_answers_do_not_hang_on_is_silenced_by_blocks_and_by_entries():
     assert max(at_once) > 1
     assert all(torch.equal(first[1, 3], other[1, 3]) for first, other in zip(firsts, whole, strict=True))
     for _ in range(40):
-        silencer.on(8, lambda: True)
+        silencer.try_one(8, lambda: True)
     assert not any(bool(first.any()) for first in firsts)
 
 
@@ -178,23 +178,33 @@ def test_it_waits_for_the_last_quarter_of_training_and_for_strings_of_half_the_l
     for step, length, left in ((8, 8, 16), (9, 4, 16), (9, 5, 0)):
         silencer, _ = silencing(steps=12, step=step)
         for _ in range(100):
-            silencer.on(length, lambda: True)
-        assert int(silencer.firsts[0].count_nonzero()) == left
+            silencer.try_one(length, lambda: True)
+        assert int(silencer.first_states[0].count_nonzero()) == left
 
 
-@pytest.mark.parametrize(("step", "holds"), [(8, False), (9, True)])
-def test_what_is_silent_stays_so_though_adam_remembers(step, holds):
+@pytest.mark.parametrize(("step", "late"), [(8, False), (9, True)])
+def test_what_is_silent_stays_so_though_adam_remembers_and_what_is_small_moves(step, late):
     silencer, state = silencing(steps=12, step=step)
-    (initial,) = silencer.firsts
+    (first,) = silencer.first_states
+    first.data[1] = 1e-3
     for i in range(30):
-        (initial - 2).square().sum().backward()
+        (first - 2).square().sum().backward()
         if i == 9:
-            initial.data[0] = 0
+            first.data[0] = 0
         state.optimizer.step()
         state.optimizer.zero_grad()
         if i >= 9:
-            assert bool(initial[0].any()) != holds
-    assert bool(initial[1].any())
+            assert bool(first[0].any()) != late
+    assert bool((first[1] > 0.05).all())
+
+
+def test_only_a_first_state_that_is_trained_and_all_there_is_to_move_is_silenced():
+    assert silencing()[0].first_states
+    assert not silencing(inputs="linear", learned_initial=True)[0].first_states
+    model = models.build("block-lrnn", vocab_size=2, num_outputs=2, width=16, variant="automaton")
+    (part,) = steadied_parts(model)
+    part.initial.requires_grad_(False)
+    assert part.moved is None
 
 
 def test_only_a_batch_that_is_surely_all_right_silences():
@@ -204,21 +214,25 @@ def test_only_a_batch_that_is_surely_all_right_silences():
     objective.prepare(state, stacked=False)
 
     def left(wrong: int, lead: float) -> int:
-        """So many entries are left after 20 batches with so many wrong answers, by little, and right ones by that."""
+        """Returns how many entries are left after 20 batches with so many wrong answers; right ones lead by `lead`."""
         said, leads = batch.targets.clone(), torch.full((16, 8, 1), lead)
         said[0, :wrong] = 1 - said[0, :wrong]
         leads[0, :wrong] = 0.1
 
-        def forward(tokens, **_):
+        def forward(tokens, last=False):
             state.model(tokens)
-            return leads * F.one_hot(said.clamp(min=0), 2) + 0 * silencer.firsts[0].sum()
+            answers = leads * F.one_hot(said.clamp(min=0), 2) + 0 * silencer.first_states[0].sum()
+            return answers[:, -1:] if last else answers
 
         for _ in range(20):
             objective.measure([batch])(forward, *batch)
-        return int(silencer.firsts[0].count_nonzero())
+        return int(silencer.first_states[0].count_nonzero())
 
     assert left(1, 9.0) == 16
     assert left(0, 3.0) == 16
+    objective.task = tasks.get("parity")  # which asks for the last answer alone
+    assert left(0, 9.0) == 16
+    objective.task = task
     assert left(0, 9.0) < 16
 
 
@@ -297,6 +311,7 @@ def test_stopped_and_started_again_is_the_same(preset, tmp_path, quick):
 
 def test_what_was_silenced_is_so_after_a_stop(tmp_path, quick, monkeypatch):
     monkeypatch.setattr(objectives, "right", lambda answers, *_: torch.ones(len(answers), dtype=torch.bool))
+    monkeypatch.setattr(objectives, "SURE", float("inf"))
     experiments = quick("block-lrnn", **{**STEADY, "steps": 16}, model_settings={"variant": "automaton", "width": 16})
     whole = run_group(experiments, Job(tmp_path / "whole"))[0].run.tensors("model")
     stop = Stop()

@@ -132,6 +132,12 @@ class BlockLRNN(Mixer):
                 return A, A.new_zeros(*x.shape[:-1], h, b)
             return A, self.inputs(x).to(kind).unflatten(-1, (h, b))
 
+    @property
+    def moved(self) -> Tensor | None:
+        """x_0, if it is trained and is all there is to move."""
+        first = self.initial
+        return first if first is not None and first.requires_grad and self.inputs is None else None
+
     def unsteadiness(self, slope: float, states: int) -> Tensor:
         """Σ_j max(0, 1 - g_j / GAP), g_j by how much the argmax of column j is ahead: the mean over so many tokens.
 

@@ -120,15 +120,17 @@ class StringObjective(Objective):
         task = self.task
         last = all(one_place(task, batch) and task.supervision == "last" for batch in batches)
 
-        def hold(answers: Tensor, questions: Batch) -> bool:
-            surely = float(loss(answers, questions, task)) <= SURE
-            return surely and bool(right(answers, questions, task, "every").all())
+        def surely_right(answers: Tensor, questions: Batch) -> bool:
+            sure = float(loss(answers, questions, task)) <= SURE
+            return sure and bool(right(answers, questions, task, "every").all())
 
         def measure(forward: Callable[..., Tensor], *tensors: Tensor) -> tuple[Tensor, Tensor]:
             batch = Batch(*tensors)
             questions = narrow(batch, last)
-            if self._silencing:
-                self._silencing.on(batch.tokens.shape[1], lambda: hold(logits(forward, batch, last), questions))
+            if self._silencing and not last:
+                self._silencing.try_one(
+                    batch.tokens.shape[1], lambda: surely_right(logits(forward, batch, last), questions)
+                )
             with with_noise(self._parts, self.steady.noise, self.steady.forget) if self.steady else nullcontext():
                 answers = logits(forward, batch, last)
             score = right(answers, questions, task).to(answers.dtype).mean()

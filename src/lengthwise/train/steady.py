@@ -13,8 +13,9 @@ computes anew must be able to stand in for what it holds. And its row is divided
 
 A stack of automata has exact states, and functions that a token chooses by argmaxes. Its penalty is what these lack of
 being ahead by more than rounding, Σ_j max(0, 1 - g_j / GAP) (mixers/block_lrnn.py), and there is no noise. Blocks that
-no answer hangs on have more states than a proof can list. So late in training a block of the first state, or an entry
-of one, becomes 0 where all answers to a batch are surely right without it.
+no answer hangs on have more states than a proof can list. So late in training a block of x_0, or an entry of one,
+becomes 0 where all answers to a batch are surely right without it; where they are asked after every prefix, for a batch
+of long strings must tell of short ones, too.
 
 A tree is made steady alike: s are its nodes, and a step makes a node of C of them (models/depth.py).
 
@@ -41,15 +42,12 @@ RIGHT = 0.97
 """The share of a batch's strings that must be right for the penalty to be paid."""
 EVERY = 4
 """The penalty is paid in one step of so many, and is so much the greater: slopes take more time than the loss."""
-SILENCED_FROM, SILENCED_EVERY = 0.75, 2
-"""After this share of the steps something is silenced, in one step of so many.
-
-Few columns then carry all, and one that flips loses it: steps must be short, and what is left needs time.
-"""
+SILENCED_FROM = 0.75
+"""From this share of the steps on entries are silenced: few columns carry all then, so that steps must be short."""
+SILENCED_EVERY = 2
+"""One long batch in so many is tried, so that what is left has time to become sure."""
 SURE = 0.01
 """The mean loss without what is silenced is at most that: answers that are barely right are lost in the next steps."""
-SILENT = 0.05
-"""Entries of a first state that are smaller become 0 while some are silenced. One step moves them by less."""
 
 
 class Steadied(Protocol):
@@ -95,38 +93,43 @@ def penalty(parts: Sequence[Steadied], settings: Steadiness, right: float) -> Te
 
 
 class Silencing:
-    """Sets what no answer hangs on to 0, late in a training: of first states a block, or an entry."""
+    """Sets blocks of x_0, or single entries, to 0 late in training, if all answers stay right without them."""
 
     def __init__(self, parts: Sequence[Steadied], state: TrainState):
         self.state = state
-        self.firsts = [first for part in parts if (first := getattr(part, "initial", None)) is not None]
-        """(h,b) the first state of each layer of automata; other parts have none."""
-        state.optimizer.register_step_post_hook(self._hold)
+        self.first_states: list[Tensor] = [x for part in parts if (x := getattr(part, "moved", None)) is not None]
+        """(h,b) x_0 of each layer of automata; other parts have none."""
+        self._silent: list[Tensor] = []
+        state.optimizer.register_step_pre_hook(self._note_silent)
+        state.optimizer.register_step_post_hook(self._keep_silent)
 
     @property
-    def now(self) -> bool:
-        return bool(self.firsts) and self.state.step >= SILENCED_FROM * self.state.training.steps
+    def is_late(self) -> bool:
+        return self.state.step >= SILENCED_FROM * self.state.training.steps
 
     @torch.no_grad()
-    def on(self, length: int, answers_hold: Callable[[], bool]) -> None:
-        """Silences what is drawn, if the answers to strings of this length hold without it.
+    def try_one(self, length: int, stay_right: Callable[[], bool]) -> None:
+        """Silences what is drawn, if the answers to strings of this length stay right without it.
 
         Strings of at most half of the training lengths tell too little.
         """
         short = 2 * length <= self.state.training.curriculum.lengths[1]
-        if short or not self.now or int(torch.randint(SILENCED_EVERY, ())):
+        if short or not (self.first_states and self.is_late) or int(torch.randint(SILENCED_EVERY, ())):
             return
-        first = self.firsts[int(torch.randint(len(self.firsts), ()))]
-        if not len(left := first.nonzero()):
+        first = self.first_states[int(torch.randint(len(self.first_states), ()))]
+        if not len(sounding := first.nonzero()):
             return
-        block, place = left[int(torch.randint(len(left), ()))].tolist()
-        own = first[block].clone()
+        block, place = sounding[int(torch.randint(len(sounding), ()))].tolist()
+        before = first[block].clone()
         first[block, slice(None) if int(torch.randint(2, ())) else place] = 0
-        if not answers_hold():
-            first[block] = own
+        if not stay_right():
+            first[block] = before
+
+    def _note_silent(self, *_: object) -> None:
+        self._silent = [first == 0 for first in self.first_states] if self.is_late else []
 
     @torch.no_grad()
-    def _hold(self, *_: object) -> None:
-        """Keeps silent what Adam, which remembers, moves on."""
-        for first in self.firsts if self.now else ():
-            first[first.abs() < SILENT] = 0
+    def _keep_silent(self, *_: object) -> None:
+        """Undoes what an optimizer, which remembers, makes of entries that were 0."""
+        for first, silent in zip(self.first_states, self._silent, strict=False):
+            first[silent] = 0
