@@ -439,7 +439,7 @@ ITEMS = (
     Item("BiPE", "Figure 5", "bipe figure-5", None, numbers="a picture"),
     Item("BiPE", "Figure 6", "bipe figure-6", perplexities, bipe.figure_4.RULES, numbers="a picture"),
     Item("BiPE", "Figures 7 and 8", "bipe figure-1", elsewhere(corpora), numbers="pictures, of arXiv and GitHub"),
-    Item("BiPE", "Figure 9", "bipe figure-9", None, bipe.figure_4.RULES, numbers="a picture"),
+    Item("BiPE", "Figure 9", "bipe figure-9", perplexities, bipe.figure_4.RULES, numbers="a picture"),
     Item(
         "BiPE",
         "Table 1",
