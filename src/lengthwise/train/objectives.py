@@ -38,7 +38,7 @@ Measure = Callable[..., tuple[Tensor, Tensor]]
 """From (forward, *tensors of a part) to its loss and the share that is right, both of no dimension.
 
 `forward` calls the model, with its parameters or with others. Nothing in it depends on the data's values, so that it
-can be mapped over a population.
+can be mapped over a population; but steady training, which is not mapped, may silence entries of the model in it.
 """
 
 

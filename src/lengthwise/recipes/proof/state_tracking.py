@@ -83,7 +83,7 @@ def _panel(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
                 _cell(shares, inside(runs), decided[task, model], OF_PD_SSM[task] if model == "PD-SSM" else None)
             )
             seeds = [{"seed": r.experiment.seed, "accuracy": s} for r, s in zip(runs, shares, strict=True)]
-            verdicts = list(map(asdict, decided[task, model]))
+            verdicts = [asdict(network) for network in decided[task, model]]
             data.append({"task": task, "model": model, "seeds": seeds, "networks": verdicts})
         if means:
             average = percent(statistics.fmean(means)) if len(means) == len(TASKS) else "–"
