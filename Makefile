@@ -8,7 +8,7 @@ SETUP := .venv/.setup-done
 DEV := .venv/.dev-done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all bench lint docs dist theorem clean browser coq
+.PHONY: help setup demo test test-all bench gpu lint docs dist theorem clean browser coq
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,10 +30,14 @@ test: setup browser ## The tests, but the slow ones, two processes side by side
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-all: setup browser coq ## All tests, in an order drawn from a seed: SEED=7 repeats that of 7
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or not slow" --random-order-seed=$(or $(SEED),$(shell date +%s))
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu" --random-order-seed=$(or $(SEED),$(shell date +%s))
 
 bench: setup ## Timings side by side, each checked for correctness first: RECORD=1 writes benchmarks/results.md
 	$(BIN)/python -m benchmarks $(if $(RECORD),--record)
+
+gpu: setup ## The tests that need a GPU, and how much faster replayed steps are on it
+	$(BIN)/python -m pytest -m gpu
+	$(BIN)/python -m benchmarks replay
 
 $(DEV): $(SETUP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'

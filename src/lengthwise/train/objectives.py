@@ -9,7 +9,7 @@ Shapes: B strings or blocks, T tokens.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -69,6 +69,10 @@ class Objective:
         """Returns the function that measures a part of these batches."""
         raise NotImplementedError
 
+    def variant(self, batches: Sequence[Any]) -> Hashable:
+        """Returns what `measure` looks up in the values of these batches: where it is equal, it makes one function."""
+        return None
+
     def validate(self, state: TrainState, batches: Sequence[Any]) -> tuple[float, float]:
         """Accuracy and mean loss, with the model in evaluation mode."""
         raise NotImplementedError
@@ -116,9 +120,12 @@ class StringObjective(Objective):
     def align(self, batches: Sequence[Batch]) -> Sequence[Tensors]:
         return self.task.align(batches)
 
+    def variant(self, batches: Sequence[Batch]) -> bool:
+        """Whether the last place alone is asked, in all of them."""
+        return self.task.supervision == "last" and all(one_place(self.task, batch) for batch in batches)
+
     def measure(self, batches: Sequence[Batch]) -> Measure:
-        task = self.task
-        last = all(one_place(task, batch) and task.supervision == "last" for batch in batches)
+        task, last = self.task, self.variant(batches)
 
         def surely_right(answers: Tensor, questions: Batch) -> bool:
             sure = float(loss(answers, questions, task)) <= SURE

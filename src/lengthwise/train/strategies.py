@@ -7,7 +7,7 @@ differ where a model is spread over several devices (`distributed.py`).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from typing import Any, TypeVar
@@ -16,15 +16,19 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..errors import Error
 from .counting import precision
 from .data import Data
 from .directory import SavedState
 from .objectives import Objective
+from .replay import Replayer
 from .state import TrainState, untouched_random
 
 Made = TypeVar("Made")
+Step = Callable[..., Tensor]
+"""From the tensors of a part to (M, 2) the losses and the shares right, with the gradients added on the way."""
 
 
 class Single:
@@ -43,12 +47,19 @@ class Single:
         """(M, 2) the loss and the share right of every state; adds to the gradients of its parameters."""
         (state,), (batch,) = states, batches
         measure, forward = objective.measure(batches), self._forward(state, self._model(state))
-        losses = []
-        for part in objective.parts(batch):
-            loss, score = measure(forward, *(tensor.to(self.device) for tensor in part))
+
+        def step(*part: Tensor) -> Tensor:
+            loss, score = measure(forward, *part)
             loss.backward()
-            losses.append(torch.stack([loss.detach(), score]))
-        return reduce(torch.add, losses)[None]
+            return torch.stack([loss.detach(), score])[None]
+
+        return self._run(step, states, objective.parts(batch), objective.variant(batches))
+
+    def _run(
+        self, step: Step, states: Sequence[TrainState], parts: Sequence[Sequence[Tensor]], kind: Hashable
+    ) -> Tensor:
+        """The sum of what `step` returns of all parts of a batch."""
+        return reduce(torch.add, [step(*(tensor.to(self.device) for tensor in part)) for part in parts])
 
     def clip(self, state: TrainState) -> Tensor:
         """The gradient's norm; the gradient is clipped to `training.clip` on the way."""
@@ -137,22 +148,18 @@ class Stacked(Single):
     Each state keeps its own parameters, optimiser and batches; only the forward and backward pass are shared:
     `Σ_m loss(θ_m, batch_m)` has the gradients of the models side by side, since θ_m enters the m-th term alone.
     So a model ends where it would have ended alone, to rounding.
+
+    What can be mapped reads nothing back from the device and draws no random numbers: on a GPU its steps are replayed.
     """
+
+    def __init__(self, device: torch.device | str = "cpu"):
+        super().__init__(device)
+        self._replayer = Replayer() if self.device.type == "cuda" else None
 
     def backward(self, states: Sequence[TrainState], batches: Sequence[Any], objective: Objective) -> Tensor:
         if len(states) == 1:
             return super().backward(states, batches, objective)
-        losses, scores = self.measure(states, batches, objective)
-        losses.sum().backward()
-        return torch.stack([losses.detach(), scores], 1)
-
-    def measure(
-        self, states: Sequence[TrainState], batches: Sequence[Any], objective: Objective
-    ) -> tuple[Tensor, Tensor]:
-        """(M,) losses, differentiable to every state's own parameters, and (M,) shares right."""
         first, measure = states[0], objective.measure(batches)
-        parameters = {name: torch.stack([s.parameters[name] for s in states]) for name in first.parameters}
-        buffers = {name: torch.stack([s.buffers[name] for s in states]) for name in first.buffers}
 
         def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], *part: Tensor) -> tuple[Tensor, Tensor]:
             def call(*arguments: Any, **options: Any) -> Any:
@@ -160,12 +167,29 @@ class Stacked(Single):
 
             return measure(self._forward(first, call), *part)
 
-        alike = objective.align(batches)
-        stacked = [torch.stack(parts).to(self.device) for parts in zip(*alike, strict=True)]
-        with warnings.catch_warnings():
-            # torch maps its fused attention by a loop on the CPU and says so; nothing can be done about it here.
-            warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
-            return vmap(one, randomness="error")(parameters, buffers, *stacked)
+        def step(*stacked: Tensor) -> Tensor:
+            parameters = {name: torch.stack([s.parameters[name] for s in states]) for name in first.parameters}
+            buffers = {name: torch.stack([s.buffers[name] for s in states]) for name in first.buffers}
+            # Mapped on a GPU, torch's fused attention has no backward pass of most lengths.
+            plain = sdpa_kernel(SDPBackend.MATH) if self.device.type == "cuda" else nullcontext()
+            with plain, warnings.catch_warnings():
+                # torch maps its fused attention by a loop on the CPU and says so; nothing can be done about it here.
+                warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
+                losses, scores = vmap(one, randomness="error")(parameters, buffers, *stacked)
+            losses.sum().backward()
+            return torch.stack([losses.detach(), scores], 1)
+
+        alike = [torch.stack(parts) for parts in zip(*objective.align(batches), strict=True)]
+        return self._run(step, states, [alike], objective.variant(batches))
+
+    def _run(
+        self, step: Step, states: Sequence[TrainState], parts: Sequence[Sequence[Tensor]], kind: Hashable
+    ) -> Tensor:
+        # The gradients of several parts add up, and a replay writes its own.
+        if self._replayer is None or len(parts) > 1:
+            return super()._run(step, states, parts, kind)
+        weights = [weight for state in states for weight in state.parameters.values() if weight.requires_grad]
+        return self._replayer.run((tuple(map(id, states)), kind), step, parts[0], weights)
 
     def takes(self, state: TrainState, data: Data, objective: Objective) -> bool:
         """Returns whether the model can be mapped: all it does has a batching rule, and it draws no random numbers."""
@@ -174,7 +198,9 @@ class Stacked(Single):
         batch = data.batch(state.seed, state.step, state.curriculum.length(state.step))
         try:
             with untouched_random(self.device):
-                self.measure([state, state], [batch] * 2, objective)
+                self.backward([state, state], [batch] * 2, objective)
         except (Error, RuntimeError, ValueError, NotImplementedError):
             return False
+        finally:
+            state.optimizer.zero_grad(set_to_none=True)
         return True

@@ -32,7 +32,7 @@ from .eager import WIDEST, Steps, number_of_chunks, parts, products
 
 READERS = 16
 """With fewer tokens to a row of the table than this, outer products are added one by one, else they are one product."""
-SLAB = 2**18
+SLAB, SLAB_GPU = 2**18, 2**26
 """Numbers of outer products at a time."""
 
 
@@ -59,9 +59,10 @@ def of_table(lam: Tensor, x: Tensor, index: Tensor, V: int) -> Tensor:
     lam, x, index = lam.flatten(0, 1), x.flatten(0, 1), index.flatten()
     h, b = lam.shape[1:]
     dA = lam.new_zeros(V, h, b, b)
-    counts = torch.bincount(index, minlength=V)
-    if len(index) < READERS * int((counts > 0).sum()):
-        size = max(1, SLAB // (h * b * b))
+    # A GPU is not waited for to see how often a row is read.
+    counts = torch.bincount(index, minlength=V) if lam.device.type == "cpu" else None
+    if counts is None or len(index) < READERS * int((counts > 0).sum()):
+        size = max(1, (SLAB if counts is not None else SLAB_GPU) // (h * b * b))
         for at, y, z in zip(index.split(size), lam.split(size), x.split(size), strict=True):
             dA.index_add_(0, at, y.unsqueeze(-1) * z.unsqueeze(-2))
         return dA

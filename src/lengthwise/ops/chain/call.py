@@ -45,7 +45,9 @@ class ChainCall:
 def rates(gamma: float | Tensor, like: Tensor) -> Tensor:
     """γ as (1,1,1,1) or (1,H,1,1), in single precision or better: rounded to bfloat16, 0.999 would be 1."""
     dtype = torch.promote_types(like.dtype, torch.float32)
-    return torch.as_tensor(gamma, dtype=dtype, device=like.device).reshape(1, -1, 1, 1)
+    # A number is made on the device: a step that is recorded on a GPU copies none there.
+    rate = gamma if isinstance(gamma, Tensor) else like.new_full((), gamma, dtype=dtype)
+    return rate.to(like.device, dtype).reshape(1, -1, 1, 1)
 
 
 def numbered(cu_seqlens: Tensor, like: Tensor) -> Tensor:
