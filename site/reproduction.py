@@ -378,6 +378,26 @@ def perplexities(result: dict[str, Any]) -> Finding:
     return Finding(NOTHING, said, markdown(head, cells))
 
 
+def stretched(result: dict[str, Any]) -> Finding:
+    """BiPE's Figure 5: each network as trained first, with YaRN alone, and trained further with it."""
+    by_name = panel(result, "Perplexity by length")
+    lengths = list(dict.fromkeys(n for of in by_name.values() for n in of))
+    cells = [[name, *(f"{of[n]:.1f}" if n in of else "–" for n in lengths)] for name, of in by_name.items()]
+    rises = [f"×{of[lengths[-1]] / of[lengths[0]]:.2f} ({name})" for name, of in by_name.items() if lengths[-1] in of]
+    first, last = int(lengths[0]), int(lengths[-1])
+    said = f"At {last:,} tokens, {last // first} times the first length, {', '.join(rises)}."
+    return Finding(NOTHING, said, markdown(["perplexity", *(f"{int(n):,}" for n in lengths)], cells))
+
+
+def newest(result: dict[str, Any]) -> Finding:
+    """RegularGPT's Figure 4b: how many of the newest tokens hold most of the gradient."""
+    rows = panel(result, "How far back")
+    cells = [[name, str(row["newest_90"]), str(row["newest_99"])] for name, row in rows.items()]
+    said = "Of 512 tokens the newest that hold 90% of the last answer's gradient: "
+    said += ", ".join(f"{row['newest_90']} ({name})" for name, row in rows.items()) + "."
+    return Finding(NO_NUMBER, said, markdown(["network", "90%", "99%"], cells))
+
+
 def corpora(result: dict[str, Any]) -> Finding:
     rows = [p["data"] for p in result["panels"] if p["title"].startswith("By length")]
     cells = [
@@ -418,7 +438,7 @@ ITEMS = (
         numbers=", ".join(f"{n} clusters on {task}" for task, n in regulargpt.figure_3.PUBLISHED.items()),
     ),
     Item("RegularGPT", "Figure 4a", "regulargpt figure-4", fields, *LETTERS, numbers="a picture"),
-    Item("RegularGPT", "Figure 4b", "regulargpt figure-4b", None, regulargpt.table_3.RULES, numbers="a picture"),
+    Item("RegularGPT", "Figure 4b", "regulargpt figure-4b", newest, regulargpt.table_3.RULES, numbers="a picture"),
     Item("Linear RNN", "Table 2", "lrnn table-2", checkpoints, lrnn.table_2.RULES, ("modular-sum", "block-lrnn")),
     Item("ChaCAL", "Table 1", "chacal table-1", chains, chacal.chains.RULES),
     Item("ChaCAL", "Figure 3", "chacal table-1", elsewhere(chains), numbers="curves of the runs of Table 1"),
@@ -436,7 +456,7 @@ ITEMS = (
     Item("BiPE", "Figure 1", "bipe figure-1", corpora, numbers="a picture, of PG19"),
     Item("BiPE", "Figure 3", "bipe figure-3", widths, bipe.figure_3.RULES),
     Item("BiPE", "Figure 4", "bipe figure-4", perplexities, bipe.figure_4.RULES, numbers=said_of(FIGURE_4)),
-    Item("BiPE", "Figure 5", "bipe figure-5", None, numbers="a picture"),
+    Item("BiPE", "Figure 5", "bipe figure-5", stretched, bipe.figure_4.RULES, numbers="a picture"),
     Item("BiPE", "Figure 6", "bipe figure-6", perplexities, bipe.figure_4.RULES, numbers="a picture"),
     Item("BiPE", "Figures 7 and 8", "bipe figure-1", elsewhere(corpora), numbers="pictures, of arXiv and GitHub"),
     Item("BiPE", "Figure 9", "bipe figure-9", perplexities, bipe.figure_4.RULES, numbers="a picture"),
