@@ -10,12 +10,12 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from lengthwise import Error, report
+from lengthwise import Error, lab, report
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.report.contents import Content
 from lengthwise.report.provenance import how_it_was_run
 from lengthwise.report.section_panel import band, curve, learning_curves, lengths_by_point
-from lengthwise.report.sections import group_runs
+from lengthwise.report.sections import group_runs, labelled
 
 from .pages import page
 
@@ -261,3 +261,14 @@ def test_what_most_of_many_variants_share_is_not_in_their_names(make_run):
     assert [g.label for g in part.groups] == [
         "lstm", "lstm width=16", "lstm heads=4", "lstm layers=3", "lstm heads=1 layers=2"
     ]  # fmt: skip
+
+
+def test_of_nested_options_a_label_names_the_one_that_differs():
+    def of(**inside):
+        options = {"inside": {"name": "learned", **inside}, "between": {"name": "rope"}, "ends": 4}
+        settings = {"model.position": "bilevel", "model.position_options": options}
+        (planned,) = lab.plan("parity", ["transformer"], seeds=1, settings=settings)
+        return planned
+
+    labels = labelled([of(rows=8), of(rows=16)], {"transformer": "transformer"})
+    assert labels == ["transformer inside.rows=8", "transformer inside.rows=16"]
