@@ -159,7 +159,7 @@ LINES = {
     "convert": 771,
     "tasks": 4_247,
     "text": 1_594,
-    "train": 2_966,
+    "train": 2_967,
     "evaluate": 1_726,
     "lab": 5_573,
     "insight": 1_005,

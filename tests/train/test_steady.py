@@ -233,6 +233,11 @@ def test_only_a_batch_that_is_surely_all_right_silences():
     objective.task = tasks.get("parity")  # which asks for the last answer alone
     assert left(0, 9.0) == 16
     objective.task = task
+    objective.steady = Steadiness("on", silence=False)
+    objective.prepare(state, stacked=False)
+    assert left(0, 9.0) == 16
+    objective.steady = Steadiness("on")
+    objective.prepare(state, stacked=False)
     assert left(0, 9.0) < 16
 
 

@@ -103,7 +103,7 @@ class StringObjective(Objective):
         """Compute equal tokens once, where the model can."""
         if self.steady:
             self._parts = steadied_parts(state.model)
-            self._silencing = Silencing(self._parts, state)
+            self._silencing = Silencing(self._parts, state) if self.steady.silence else None
         if isinstance(state.model, TokenClassifier) and state.model.reuse_refusal(stacked=stacked) is None:
             state.model.reuse_equal_tokens(stacked=stacked)
 

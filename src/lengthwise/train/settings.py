@@ -110,6 +110,9 @@ class Steadiness:
     slope: Annotated[
         float, at_least(0, below=1), "Steady: by how much of itself an error may be left after a token, for free."
     ] = 0.5
+    silence: Annotated[bool, "Steady: whether, late, what no answer hangs on is silenced in a stack of automata."] = (
+        True
+    )
 
     def __post_init__(self):
         check_fields(self, "training.", "steady")
