@@ -110,9 +110,7 @@ class Steadiness:
     slope: Annotated[
         float, at_least(0, below=1), "Steady: by how much of itself an error may be left after a token, for free."
     ] = 0.5
-    silence: Annotated[bool, "Steady: whether, late, what no answer hangs on is silenced in a stack of automata."] = (
-        True
-    )
+    silence: Annotated[bool, "Steady, automata: whether what no answer hangs on is silenced late."] = True
 
     def __post_init__(self):
         check_fields(self, "training.", "steady")
