@@ -1,4 +1,8 @@
-"""Steps on a GPU, launched kernel by kernel and replayed from a recording: they must end at the same weights."""
+"""Steps on a GPU, launched kernel by kernel and replayed from a recording, and how far apart their weights end.
+
+The tests that need a GPU hold both to each other in double precision. In single precision sums by atomics are in
+another order every time, so that two launched trainings end apart, too.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """A replayed step is the launched one. Without a GPU a graph is played by calling again what was recorded."""
 
 import contextlib
+import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,7 +10,7 @@ import torch
 from lengthwise import models
 from lengthwise.lab import plan
 from lengthwise.lab.job import Job, make_trainer, run_group
-from lengthwise.train import Interrupted, Stacked, Stop
+from lengthwise.train import Interrupted, Stacked, Stop, replay
 from lengthwise.train.replay import Replayer
 
 CUDA = torch.device("cuda")
@@ -41,92 +43,118 @@ class Player:
 
 @pytest.fixture
 def player(monkeypatch):
-    """What makes `compute` one that is recorded; `weights` are those it makes gradients of."""
-    made = []
+    """Makes what a replayer computes: `scale * weight * Σ x`, of one weight. `player.graphs` are those recorded."""
+    weight = torch.tensor(2.0, requires_grad=True)
 
     @contextlib.contextmanager
-    def recorded(graph):
+    def recorded(graph, pool, stream):
         Player.recording = graph
         try:
             yield
         finally:
             Player.recording = None
-        graph.weights = made[0]
-        graph.gradients = {id(weight): weight.grad for weight in made[0]}
+        graph.weights, graph.gradients = [weight], {id(weight): weight.grad}
+        player.graphs.append(graph)
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Player)
     monkeypatch.setattr(torch.cuda, "graph", recorded)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    for name in ("current_stream", "graph_pool_handle", "Stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda name=name: name)
+    monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: player.streams.append(stream))
 
-    def wrap(compute, weights):
-        made[:] = [weights]
-        return Player().play(compute)
+    def step(replayer, *numbers, scale=1.0, owner=weight):
+        """One step: its result and its gradient."""
 
-    return wrap
+        def compute(x):
+            loss = scale * weight * x.sum()
+            loss.backward()
+            return loss.detach()
 
-
-def test_a_replay_has_the_result_and_gradients_of_the_inputs_it_is_given(player):
-    weight = torch.tensor([2.0, 3.0], requires_grad=True)
-    calls = []
-
-    def compute(x):
-        calls.append(x.clone())
-        loss = (weight * x).pow(2).sum()
-        loss.backward()
-        return loss.detach()
-
-    replayer, played = Replayer(), player(compute, [weight])
-    for x in (torch.tensor([1.0, 2.0]), torch.tensor([3.0, -1.0]), torch.tensor([0.5, 4.0])):
         weight.grad = None
-        result = replayer.run("kind", played, [x], [weight])
-        assert result.item() == (weight.detach() * x).pow(2).sum().item()
-        assert torch.equal(weight.grad, 2 * weight.detach() * x * x)
+        result = replayer.run([owner], scale, Player().play(compute), [torch.tensor(numbers)], [weight])
+        return result, weight.grad.item()
+
+    player = SimpleNamespace(step=step, weight=weight, graphs=[], streams=[])
+    return player
+
+
+def test_a_replay_has_the_result_and_gradient_of_the_numbers_it_is_given(player):
+    replayer = Replayer()
+    for x in (1.0, 3.0, 0.5, 4.0):
+        result, gradient = player.step(replayer, x, 2.0)
+        assert (result.item(), gradient) == (2 * (x + 2), x + 2)
+    assert len(player.graphs) == 1
 
 
 def test_a_result_outlives_the_next_replay_and_a_shape_or_kind_has_a_recording_of_its_own(player):
-    weight = torch.tensor(2.0, requires_grad=True)
-    factor = 1.0
-
-    def compute(x):
-        loss = factor * weight * x.sum()
-        loss.backward()
-        return loss.detach()
-
-    replayer, played = Replayer(), player(compute, [weight])
-    results = []
-    for step in range(6):
-        for factor, size in ((1.0, 1), (1.0, 2), (10.0, 2)):
-            weight.grad = None
-            results.append(replayer.run(factor, played, [torch.full((size,), step + 1.0)], [weight]))
-            assert weight.grad.item() == factor * size * (step + 1)
+    replayer, results = Replayer(), []
+    for x in range(6):
+        for scale, size in ((1.0, 1), (1.0, 2), (10.0, 2)):
+            result, gradient = player.step(replayer, *[x + 1.0] * size, scale=scale)
+            results.append(result)
+            assert gradient == scale * size * (x + 1)
     assert [result.item() for result in results[:6]] == [2.0, 4.0, 40.0, 4.0, 8.0, 80.0]
+    assert len(player.graphs) == 3
+
+
+def test_there_are_so_many_recordings_at_most_and_none_of_other_owners(player, monkeypatch):
+    monkeypatch.setattr(replay, "MOST", 2)
+    replayer = Replayer()
+    for size in (1, 2, 3) * 3:
+        assert player.step(replayer, *[1.0] * size)[1] == size
+    assert len(player.graphs) == 2
+    for _ in range(3):
+        assert player.step(replayer, 5.0, owner="another")[1] == 5
+    assert len(player.graphs) == 3
+
+
+def test_a_step_is_launched_where_there_is_a_gradient_to_add_to(player):
+    replayer = Replayer()
+    for _ in range(3):
+        player.step(replayer, 1.0)
+    (one,) = player.graphs
+    one.replay = lambda: pytest.fail("is not to be replayed")
+
+    def add(x):
+        (player.weight * x.sum()).backward()
+        return x.sum()
+
+    replayer.run([player.weight], 1.0, add, [torch.tensor([3.0])], [player.weight])
+    assert player.weight.grad.item() == 1 + 3
 
 
 def test_a_step_that_cannot_be_recorded_is_launched_every_time_and_says_so(player, monkeypatch):
-    weight = torch.tensor(2.0, requires_grad=True)
+    asked = []
 
     @contextlib.contextmanager
-    def refuses(graph):
+    def refuses(graph, pool, stream):
+        asked.append(stream)
         yield
         raise RuntimeError("operation not permitted when stream is capturing")
 
     monkeypatch.setattr(torch.cuda, "graph", refuses)
-
-    def compute(x):
-        loss = weight * x.sum()
-        loss.backward()
-        return loss.detach()
-
-    def step(x):
-        weight.grad = None
-        assert replayer.run((), compute, [torch.ones(1) * x], [weight]).item() == 2 * x
-        assert weight.grad.item() == x
-
     replayer = Replayer()
-    step(1)
+    assert player.step(replayer, 1.0)[1] == 1
     with pytest.warns(UserWarning, match="cannot be replayed"):
-        step(2)
-    step(3)
+        assert player.step(replayer, 2.0)[1] == 2
+    for _ in range(2):
+        assert player.step(replayer, 3.0)[1] == 3
+    assert (asked, player.streams) == (["Stream"], ["current_stream"])
+
+
+@pytest.mark.parametrize(
+    ("compute", "seen"),
+    [
+        (lambda x: x * torch.ones(1).to(x.device), True),
+        (lambda x: torch.where(x > 0, x, 1.0) + x.new_full((), 2.0), False),
+    ],
+)
+def test_numbers_that_come_from_the_cpu_are_seen(compute, seen):
+    with replay._ReadsBack() as look:
+        compute(torch.ones(3, device="meta"))
+    assert look.seen == seen
 
 
 def planned(model="regular-gpt", seeds=2, task="cycle-navigation", **settings):
@@ -162,6 +190,7 @@ def test_replayed_training_ends_where_launched_training_ends(model, seeds):
         if way == "launched":
             trainer.strategy._replayer = None
         trainer.run()
+        assert way == "launched" or trainer.strategy._replayer._recordings
         ends[way] = [state.weights() for state in trainer.states]
     for one, other in zip(ends["launched"], ends["replayed"], strict=True):
         for name, weight in one.items():
@@ -207,6 +236,9 @@ def test_a_run_on_a_gpu_is_finished_by_a_cpu(model, tmp_path):
     experiments = planned(model)
     with pytest.raises(Interrupted):
         run_group(experiments, Job(tmp_path, "cuda", stop=Halfway()))
+    stopped = [json.loads(file.read_text().splitlines()[-1])["step"] for file in tmp_path.glob("*/metrics.jsonl")]
+    assert len(stopped) == 2
+    assert min(stopped) > 20
     outcomes = run_group(experiments, Job(tmp_path))
     assert [outcome.error for outcome in outcomes] == [None, None]
     assert all(outcome.run.result["steps"] == 60 for outcome in outcomes)

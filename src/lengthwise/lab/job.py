@@ -238,9 +238,10 @@ def _trained(
                 single.load(state, content)
                 state.begun_by = state.begun_by or job.code
     # On a GPU a model that could be stacked is replayed, also where it is alone.
-    asked = len(states) > 1 or (device.type == "cuda" and job.strategy is None)
-    takes = asked and stacked.takes(states[0], material.data, material.objective)
-    together, strategy = takes and len(states) > 1, stacked if takes else single
+    alone = len(states) == 1
+    asked = not alone or (device.type == "cuda" and job.strategy is None)
+    takes = asked and stacked.takes(states[0], material.data, material.objective, alone=alone)
+    together, strategy = takes and not alone, stacked if takes else single
     everything = list(zip(directories, states, strict=True))
     for group in [everything] if together else [[each] for each in everything]:
         with single.taking_part():

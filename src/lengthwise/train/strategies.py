@@ -19,6 +19,7 @@ from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..errors import Error
+from ..models.token_classifier import PresetClassifier
 from .counting import precision
 from .data import Data
 from .directory import SavedState
@@ -149,7 +150,8 @@ class Stacked(Single):
     `Σ_m loss(θ_m, batch_m)` has the gradients of the models side by side, since θ_m enters the m-th term alone.
     So a model ends where it would have ended alone, to rounding.
 
-    What can be mapped reads nothing back from the device and draws no random numbers: on a GPU its steps are replayed.
+    What can be mapped draws no random numbers and decides nothing by values: on a GPU its steps are replayed where the
+    model is this library's own.
     """
 
     def __init__(self, device: torch.device | str = "cpu"):
@@ -185,17 +187,27 @@ class Stacked(Single):
     def _run(
         self, step: Step, states: Sequence[TrainState], parts: Sequence[Sequence[Tensor]], kind: Hashable
     ) -> Tensor:
-        # The gradients of several parts add up, and a replay writes its own.
-        if self._replayer is None or len(parts) > 1:
+        # A model of somebody else may do something in Python at every step, which no replay does.
+        own = isinstance(states[0].model, PresetClassifier)
+        if self._replayer is None or len(parts) > 1 or not own:
             return super()._run(step, states, parts, kind)
         weights = [weight for state in states for weight in state.parameters.values() if weight.requires_grad]
-        return self._replayer.run((tuple(map(id, states)), kind), step, parts[0], weights)
+        return self._replayer.run(states, kind, step, parts[0], weights)
 
-    def takes(self, state: TrainState, data: Data, objective: Objective) -> bool:
-        """Returns whether the model can be mapped: all it does has a batching rule, and it draws no random numbers."""
+    def collect(self, state: TrainState) -> None:
+        if self._replayer:
+            self._replayer.forget()
+
+    def takes(self, state: TrainState, data: Data, objective: Objective, *, alone: bool = False) -> bool:
+        """Returns whether the model can be mapped: all it does has a batching rule, and it draws no random numbers.
+
+        alone: it is not to be mapped but replayed, which a batch in several parts is not.
+        """
         if not getattr(state.model, "stackable", False) or state.training.recompute or state.training.compile:
             return False
         batch = data.batch(state.seed, state.step, state.curriculum.length(state.step))
+        if alone and len(objective.parts(batch)) > 1:
+            return False
         try:
             with untouched_random(self.device):
                 self.backward([state, state], [batch] * 2, objective)

@@ -31,7 +31,8 @@ from .eager import WIDEST, Steps, number_of_chunks, parts, products
 # Shapes: as in the package; S states to begin from, M = B T tokens.
 
 READERS = 16
-"""With fewer tokens to a row of the table than this, outer products are added one by one, else they are one product."""
+"""With fewer tokens to a row of the table than this, and on a GPU, outer products are added one by one, else they are
+one product."""
 SLAB, SLAB_GPU = 2**18, 2**26
 """Numbers of outer products at a time."""
 
