@@ -105,8 +105,10 @@ SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
 """Of each model and way how many seeds."""
 TASKS: dict[Scale, tuple[str, ...]] = {"smoke": ("parity",), "laptop": LAPTOP_TASKS, "paper": LAPTOP_TASKS}
 STEPS: dict[Scale, int] = {"smoke": 3, "laptop": 3000, "paper": 3000}
-GROWING_STEPS, OF_BRACKETS = 1200, 2400
-"""Of lengths that grow; D_2's brackets take longer."""
+GROWING_STEPS, LONG = 1200, 2400
+"""Of lengths that grow; D_2's brackets take longer, and so does the penalty."""
+PENALISED = ("cycle-navigation", "RegularGPT")
+"""A continuous tree that turns round a cycle drifts, so that its lengths grow with the penalty, too."""
 LONGER: dict[Scale, float] = {"smoke": 0.05, "laptop": 1.0, "paper": 3.0}
 """How many times the seconds of its kind a decision has."""
 Key = tuple[str, str, str]
@@ -142,8 +144,9 @@ def recipe(scale: Scale) -> Recipe:
 def planned(scale: Scale, row: str, model: str, way: str) -> list[Experiment]:
     task, kind = task_of(row, "prefix"), KINDS[model]
     steps = min(STEPS[scale], kind.settings.get("training.steps", STEPS[scale]))
+    penalised = way == "steady" or (way == SETTLED and (row, model) == PENALISED)
     if way == SETTLED:
-        steps = min(steps, OF_BRACKETS if row == "d-2" else GROWING_STEPS)
+        steps = min(steps, LONG if row == "d-2" or penalised else GROWING_STEPS)
     settings = {
         "training.batch": 64,
         "training.optimizer": "adamw",
@@ -153,7 +156,7 @@ def planned(scale: Scale, row: str, model: str, way: str) -> list[Experiment]:
         "training.checkpoint_every": 1000,
         "tests.samples": 256,
         **WAYS[way],
-        **(kind.steady if way == "steady" else {}),
+        **(kind.steady if penalised else {}),
         **kind.settings,
         "training.steps": steps,
     }
