@@ -216,7 +216,7 @@ def _trained(
 ) -> Iterator[tuple[Material, RunDirectory, TrainState, Single]]:
     """The states at the end of their training, each in the strategy it was trained by."""
     device = torch.device(job.device)
-    single, stacked = job.strategy or Single(device), Stacked(device)
+    single = job.strategy or Single(device)
 
     def begin() -> tuple[Material, list[TrainState]]:
         first, states = directories[0].experiment, []
@@ -239,9 +239,9 @@ def _trained(
                 state.begun_by = state.begun_by or job.code
     # On a GPU a model that could be stacked is replayed, also where it is alone.
     alone = len(states) == 1
-    asked = not alone or (device.type == "cuda" and job.strategy is None)
-    takes = asked and stacked.takes(states[0], material.data, material.objective, alone=alone)
-    together, strategy = takes and not alone, stacked if takes else single
+    stacked = Stacked(device) if not alone or (device.type == "cuda" and job.strategy is None) else None
+    takes = stacked and stacked.takes(states[0], material.data, material.objective, alone=alone)
+    together, strategy = takes and not alone, stacked if stacked and takes else single
     everything = list(zip(directories, states, strict=True))
     for group in [everything] if together else [[each] for each in everything]:
         with single.taking_part():

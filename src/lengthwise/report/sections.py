@@ -207,21 +207,17 @@ def flat_settings(experiment: Experiment) -> dict[str, Any]:
         flat = {"text.digests": data.digests, "text.block": data.block, "text.test_blocks": data.test_blocks}
         flat |= {"text.tokenizer": data.tokenizer} if data.tokenizer else {}
         flat |= {"objective.tokens_at_once": experiment.objective.tokens_at_once}
-    flat |= _by_path("model", model.options)
+    paths: list[tuple[str, Any]] = [("model", model.options)]
+    for path, value in paths:
+        if not isinstance(value, Mapping):
+            flat[path] = value
+            continue
+        for key in value:
+            paths.append((f"{path}.{key}", value[key]))
     flat |= {f"training.{k}": v for k, v in experiment.training.settings().items()}
     unsaid = ("lengths",) if experiment.on_text else ("lengths", "way")
     flat |= {f"tests.{k}": v for k, v in asdict(experiment.tests).items() if k not in unsaid}
     return flat | ({"model.source": model.source} if model.source else {})
-
-
-def _by_path(name: str, value: Any) -> dict[str, Any]:
-    """
-    >>> _by_path("model", {"position_options": {"inside": {"name": "none"}, "ends": 4}})
-    {'model.position_options.inside.name': 'none', 'model.position_options.ends': 4}
-    """
-    if not isinstance(value, Mapping):
-        return {name: value}
-    return {path: each for key, part in value.items() for path, each in _by_path(f"{name}.{key}", part).items()}
 
 
 def differing_settings(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:

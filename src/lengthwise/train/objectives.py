@@ -49,6 +49,8 @@ class Objective:
     """Whether the loss of the first step is logged: where nothing is validated, it says where training began."""
     has_accuracy = False
     """Whether the share that is right means anything."""
+    kind: Hashable = None
+    """What `measure` last looked up in the values of its batches: where that is equal, it makes the same function."""
 
     def prepare(self, state: TrainState, stacked: bool) -> None:
         """Set the model up for training, in which it is already."""
@@ -68,10 +70,6 @@ class Objective:
     def measure(self, batches: Sequence[Any]) -> Measure:
         """Returns the function that measures a part of these batches."""
         raise NotImplementedError
-
-    def variant(self, batches: Sequence[Any]) -> Hashable:
-        """Returns what `measure` looks up in the values of these batches: where it is equal, it makes one function."""
-        return None
 
     def validate(self, state: TrainState, batches: Sequence[Any]) -> tuple[float, float]:
         """Accuracy and mean loss, with the model in evaluation mode."""
@@ -120,12 +118,9 @@ class StringObjective(Objective):
     def align(self, batches: Sequence[Batch]) -> Sequence[Tensors]:
         return self.task.align(batches)
 
-    def variant(self, batches: Sequence[Batch]) -> bool:
-        """Whether the last place alone is asked, in all of them."""
-        return self.task.supervision == "last" and all(one_place(self.task, batch) for batch in batches)
-
     def measure(self, batches: Sequence[Batch]) -> Measure:
-        task, last = self.task, self.variant(batches)
+        task = self.task
+        last = self.kind = all(one_place(task, batch) and task.supervision == "last" for batch in batches)
 
         def surely_right(answers: Tensor, questions: Batch) -> bool:
             sure = float(loss(answers, questions, task)) <= SURE

@@ -48,19 +48,12 @@ class Single:
         """(M, 2) the loss and the share right of every state; adds to the gradients of its parameters."""
         (state,), (batch,) = states, batches
         measure, forward = objective.measure(batches), self._forward(state, self._model(state))
-
-        def step(*part: Tensor) -> Tensor:
-            loss, score = measure(forward, *part)
+        losses = []
+        for part in objective.parts(batch):
+            loss, score = measure(forward, *(tensor.to(self.device) for tensor in part))
             loss.backward()
-            return torch.stack([loss.detach(), score])[None]
-
-        return self._run(step, states, objective.parts(batch), objective.variant(batches))
-
-    def _run(
-        self, step: Step, states: Sequence[TrainState], parts: Sequence[Sequence[Tensor]], kind: Hashable
-    ) -> Tensor:
-        """The sum of what `step` returns of all parts of a batch."""
-        return reduce(torch.add, [step(*(tensor.to(self.device) for tensor in part)) for part in parts])
+            losses.append(torch.stack([loss.detach(), score]))
+        return reduce(torch.add, losses)[None]
 
     def clip(self, state: TrainState) -> Tensor:
         """The gradient's norm; the gradient is clipped to `training.clip` on the way."""
@@ -160,7 +153,7 @@ class Stacked(Single):
 
     def backward(self, states: Sequence[TrainState], batches: Sequence[Any], objective: Objective) -> Tensor:
         if len(states) == 1:
-            return super().backward(states, batches, objective)
+            return self._alone(states, batches, objective)
         first, measure = states[0], objective.measure(batches)
 
         def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], *part: Tensor) -> tuple[Tensor, Tensor]:
@@ -182,17 +175,27 @@ class Stacked(Single):
             return torch.stack([losses.detach(), scores], 1)
 
         alike = [torch.stack(parts) for parts in zip(*objective.align(batches), strict=True)]
-        return self._run(step, states, [alike], objective.variant(batches))
+        return self._run(step, states, alike, objective.kind)
 
-    def _run(
-        self, step: Step, states: Sequence[TrainState], parts: Sequence[Sequence[Tensor]], kind: Hashable
-    ) -> Tensor:
+    def _alone(self, states: Sequence[TrainState], batches: Sequence[Any], objective: Objective) -> Tensor:
+        # The gradients of several parts add up, and a replay writes its own.
+        if self._replayer is None or len(parts := objective.parts(batches[0])) > 1:
+            return super().backward(states, batches, objective)
+        measure, forward = objective.measure(batches), self._forward(states[0], self._model(states[0]))
+
+        def step(*part: Tensor) -> Tensor:
+            loss, score = measure(forward, *part)
+            loss.backward()
+            return torch.stack([loss.detach(), score])[None]
+
+        return self._run(step, states, parts[0], objective.kind)
+
+    def _run(self, step: Step, states: Sequence[TrainState], part: Sequence[Tensor], kind: Hashable) -> Tensor:
         # A model of somebody else may do something in Python at every step, which no replay does.
-        own = isinstance(states[0].model, PresetClassifier)
-        if self._replayer is None or len(parts) > 1 or not own:
-            return super()._run(step, states, parts, kind)
+        if self._replayer is None or not isinstance(states[0].model, PresetClassifier):
+            return step(*(tensor.to(self.device) for tensor in part))
         weights = [weight for state in states for weight in state.parameters.values() if weight.requires_grad]
-        return self._replayer.run(states, kind, step, parts[0], weights)
+        return self._replayer.run(states, kind, step, part, weights)
 
     def collect(self, state: TrainState) -> None:
         if self._replayer:
