@@ -18,14 +18,6 @@ from lengthwise.train import Stacked, Trainer
 STEPS, REPEATS = 10, 3
 
 
-class Launched(Stacked):
-    """Stacked, and not replayed: what is alone is not either."""
-
-    def __init__(self, device: torch.device):
-        super().__init__(device)
-        self._replayer = None
-
-
 def planned(model: str, count: int, width: int) -> list[lab.Experiment]:
     settings = {
         "training.steps": STEPS,
@@ -52,7 +44,9 @@ def row(model: str, count: int, width: int, device: torch.device) -> tuple[str, 
         experiments = planned(model, count, width)
         together = make_trainer(experiments, device)
         alone = [make_trainer([experiment], device) for experiment in experiments]
-        together.strategy = Launched(device)
+        # What is alone is launched, too.
+        together.strategy = Stacked(device)
+        together.strategy.replayer = None
         stacked = seconds([together])
         ratios.append(seconds(alone) / stacked)
         for a, trainer in zip(together.states, alone, strict=True):

@@ -1,7 +1,7 @@
 """Steps on a GPU, launched kernel by kernel and replayed from a recording, and how far apart their weights end.
 
-The tests that need a GPU hold both to each other in double precision. In single precision sums by atomics are in
-another order every time, so that two launched trainings end apart, too.
+The tests that need a GPU hold both to each other in double precision. In single precision sums by atomics may
+come in another order every time: two launched trainings were not compared.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def row(name: str, count: int) -> tuple[str, ...]:
         trainer = make_trainer(NETWORKS[name]()[:1] * count, "cuda")
         strategy = trainer.strategy = Stacked("cuda")
         if not replayed:
-            strategy._replayer = None
+            strategy.replayer = None
         if not strategy.takes(trainer.states[0], trainer.data, trainer.objective):
             return name, str(count), "–", "–", "–", "is not stacked"
         found.append(steps_of(trainer))

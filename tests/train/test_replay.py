@@ -144,6 +144,14 @@ def test_a_step_that_cannot_be_recorded_is_launched_every_time_and_says_so(playe
     assert (asked, player.streams) == (["Stream"], ["current_stream"])
 
 
+def test_what_reads_back_is_never_recorded(player, monkeypatch):
+    monkeypatch.setattr(replay._ReadsBack, "seen", True)
+    replayer = Replayer()
+    for x in (1.0, 2.0, 3.0):
+        assert player.step(replayer, x)[1] == x
+    assert player.graphs == []
+
+
 @pytest.mark.parametrize(
     ("compute", "seen"),
     [
@@ -155,6 +163,43 @@ def test_numbers_that_come_from_the_cpu_are_seen(compute, seen):
     with replay._ReadsBack() as look:
         compute(torch.ones(3, device="meta"))
     assert look.seen == seen
+
+
+class Heard:
+    """In the place of a replayer: hears of what kind the steps are that it is given, and launches them."""
+
+    def __init__(self):
+        self.kinds, self.forgot = [], False
+
+    def run(self, owners, kind, compute, tensors, weights):
+        self.kinds.append(kind)
+        return compute(*tensors)
+
+    def forget(self):
+        self.forgot = True
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+@pytest.mark.parametrize(("supervision", "last"), [("last", True), ("prefix", False)])
+def test_steps_of_presets_are_given_to_the_replayer_by_what_they_ask(seeds, supervision, last):
+    trainer = make_trainer(planned("transformer", seeds, **{"task.supervision": supervision, "training.steps": 2}))
+    trainer.strategy = Stacked("cpu")
+    trainer.strategy.replayer = heard = Heard()
+    trainer.run()
+    assert heard.kinds == [last] * 2
+    trainer.strategy.collect(trainer.states[0])
+    assert heard.forgot
+
+
+def test_what_is_not_a_preset_or_comes_in_parts_is_launched(toy, quick, monkeypatch):
+    for experiments in (quick(toy("Projected"), steps=2), planned("transformer", 1, **{"training.steps": 2})):
+        trainer = make_trainer(experiments)
+        trainer.strategy = Stacked("cpu")
+        trainer.strategy.replayer = heard = Heard()
+        if experiments[0].model.name == "transformer":
+            monkeypatch.setattr(trainer.objective, "parts", lambda batch: [batch, batch])
+        trainer.run()
+        assert heard.kinds == []
 
 
 def planned(model="regular-gpt", seeds=2, task="cycle-navigation", **settings):
@@ -188,9 +233,9 @@ def test_replayed_training_ends_where_launched_training_ends(model, seeds):
         if not trainer.strategy.takes(trainer.states[0], trainer.data, trainer.objective):
             pytest.skip("is not stacked")
         if way == "launched":
-            trainer.strategy._replayer = None
+            trainer.strategy.replayer = None
         trainer.run()
-        assert way == "launched" or trainer.strategy._replayer._recordings
+        assert way == "launched" or trainer.strategy.replayer._recordings
         ends[way] = [state.weights() for state in trainer.states]
     for one, other in zip(ends["launched"], ends["replayed"], strict=True):
         for name, weight in one.items():

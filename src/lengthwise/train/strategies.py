@@ -149,7 +149,7 @@ class Stacked(Single):
 
     def __init__(self, device: torch.device | str = "cpu"):
         super().__init__(device)
-        self._replayer = Replayer() if self.device.type == "cuda" else None
+        self.replayer = Replayer() if self.device.type == "cuda" else None  # where steps are launched
 
     def backward(self, states: Sequence[TrainState], batches: Sequence[Any], objective: Objective) -> Tensor:
         if len(states) == 1:
@@ -179,7 +179,7 @@ class Stacked(Single):
 
     def _alone(self, states: Sequence[TrainState], batches: Sequence[Any], objective: Objective) -> Tensor:
         # The gradients of several parts add up, and a replay writes its own.
-        if self._replayer is None or len(parts := objective.parts(batches[0])) > 1:
+        if self.replayer is None or len(parts := objective.parts(batches[0])) > 1:
             return super().backward(states, batches, objective)
         measure, forward = objective.measure(batches), self._forward(states[0], self._model(states[0]))
 
@@ -192,14 +192,14 @@ class Stacked(Single):
 
     def _run(self, step: Step, states: Sequence[TrainState], part: Sequence[Tensor], kind: Hashable) -> Tensor:
         # A model of somebody else may do something in Python at every step, which no replay does.
-        if self._replayer is None or not isinstance(states[0].model, PresetClassifier):
+        if self.replayer is None or not isinstance(states[0].model, PresetClassifier):
             return step(*(tensor.to(self.device) for tensor in part))
         weights = [weight for state in states for weight in state.parameters.values() if weight.requires_grad]
-        return self._replayer.run(states, kind, step, part, weights)
+        return self.replayer.run(states, kind, step, part, weights)
 
     def collect(self, state: TrainState) -> None:
-        if self._replayer:
-            self._replayer.forget()
+        if self.replayer:
+            self.replayer.forget()
 
     def takes(self, state: TrainState, data: Data, objective: Objective, *, alone: bool = False) -> bool:
         """Returns whether the model can be mapped: all it does has a batching rule, and it draws no random numbers.
