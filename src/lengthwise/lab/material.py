@@ -94,7 +94,8 @@ class StringMaterial(Material):
         super().__init__(experiment, device, share)
         self.task = tasks.rebuild(self.spec.name, self.spec.params, self.spec.source)
         self.data = TaskStrings(self.task, experiment.training)
-        self.objective = StringObjective(self.task, share, experiment.training.steady)
+        training = experiment.training
+        self.objective = StringObjective(self.task, share, training.steady, training.spans)
 
     def model(self, experiment: Experiment, directory: Directory | None) -> TokenClassifier:
         return build_classifier(experiment, self.task, self.device)

@@ -72,6 +72,8 @@ class DepthPolicy(nn.Module):
     """Whether the model's pad vector is put before the tokens, as `Adaptive` can do it."""
     uncached: str | None = None
     """Why nothing can be kept between the steps of decoding; None where it can."""
+    answers_for_all = False
+    """Whether the short way to the last position gives every node of its tree, group after group, not just the last."""
     undivided: str | None = None
     """Why a sequence cannot be divided among ranks; None where it can."""
 
@@ -151,7 +153,7 @@ class Adaptive(DepthPolicy):
             depth = groups(layout.piece.total, self.chunk)
             return last_of_tree(list(self.layers), self.chunk, depth, x, layout.piece, level)
         if self.shortens and (last or (self.pad_tokens and x.shape[1] == 1)):
-            return self._last(x, layout, level, None if equal is None or self.noise else equal.ids)
+            return self._last(x, layout, level, None if equal is None else equal.ids)
         if self.pad_tokens:
             raise Error(
                 f"adaptive depth: with pad_tokens (the official reading of padding) only the last position has an "
@@ -190,10 +192,10 @@ class Adaptive(DepthPolicy):
         if tokens is not None and layout.sequences is None:
             nodes = leaves(x, tokens, layout)
         answer = x[:, -1:]
-        number = 0
+        number, every = 0, []
         while number < depth:
             # Tokens that stand C^l apart are next to each other by now, and the layers are themselves at level 0.
-            above = nodes and grouped(nodes, C, self.layers[0], level)
+            above = nodes and grouped(nodes, C, self._nodes, level)
             if above:
                 nodes, deeper, up = above, above.last, 1
             else:
@@ -203,7 +205,9 @@ class Adaptive(DepthPolicy):
                 deeper = x[:, -1:]
             answer = self._deeper(answer, deeper, n, number)
             number += up
-        return answer
+            if self.answers_for_all:
+                every.append(above.all if above else x)
+        return torch.cat(every, 1) if every else answer
 
     def _climb_far(self, x: Tensor, layout: Layout, level: Level) -> tuple[Tensor, Layout, int]:
         """One group or, of a long text, as many as a piece of it that stays in the cache can climb alone."""

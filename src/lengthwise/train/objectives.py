@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from ..text import packing
 from .counting import count_right, one_place, precision
 from .scoring import asked, logits, loss, narrow, right
 from .settings import Steadiness
+from .spans import Spans
 from .state import TrainState
 from .steady import SURE, Silencing, Steadied, penalty, steadied_parts, with_noise
 
@@ -88,7 +90,7 @@ class StringObjective(Objective):
     logs_first_step = False
     has_accuracy = True
 
-    def __init__(self, task: Task, share: int = 1, steady: Steadiness | None = None):
+    def __init__(self, task: Task, share: int = 1, steady: Steadiness | None = None, spans: bool = False):
         self.task = task
         self.share = share
         """How many processes share the machine's memory."""
@@ -96,12 +98,16 @@ class StringObjective(Objective):
         """How what the model remembers is made steady; None: it is not."""
         self._parts: list[Steadied] = []
         self._silencing: Silencing | None = None
+        self.asks_spans = spans
+        self._spans: Spans | None = None
 
     def prepare(self, state: TrainState, stacked: bool) -> None:
         """Compute equal tokens once, where the model can."""
         if self.steady:
             self._parts = steadied_parts(state.model)
             self._silencing = Silencing(self._parts, state) if self.steady.silence else None
+        if self.asks_spans:
+            self._spans = Spans(state.model, self.task)
         if isinstance(state.model, TokenClassifier) and state.model.reuse_refusal(stacked=stacked) is None:
             state.model.reuse_equal_tokens(stacked=stacked)
 
@@ -109,8 +115,9 @@ class StringObjective(Objective):
         return (batch,)
 
     def split(self, batch: Batch, rank: int, ranks: int) -> tuple[Batch, float]:
-        if self.steady:
-            raise Error("training.steady is for a training in one process. Leave the strategy out.")
+        if self.steady or self.asks_spans:
+            name = "steady" if self.steady else "spans"
+            raise Error(f"training.{name} is for a training in one process. Leave the strategy out.")
         own = Batch(*(tensor.chunk(ranks)[rank] for tensor in batch))
         # The loss is a mean over the places that are asked, and strings may be asked unequally much.
         return own, int(asked(own, self.task).sum()) / int(asked(batch, self.task).sum())
@@ -134,9 +141,12 @@ class StringObjective(Objective):
                     batch.tokens.shape[1], lambda: surely_right(logits(forward, batch, last), questions)
                 )
             with with_noise(self._parts, self.steady.noise, self.steady.forget) if self.steady else nullcontext():
-                answers = logits(forward, batch, last)
+                answers = logits(partial(forward, nodes=True) if self._spans else forward, batch, last)
+            if self._spans:
+                cost, answers = self._spans.loss(answers, batch.tokens), answers[:, -1:]
+            else:
+                cost = loss(answers, questions, task)
             score = right(answers, questions, task).to(answers.dtype).mean()
-            cost = loss(answers, questions, task)
             if self.steady:
                 cost = cost + penalty(self._parts, self.steady, float(score))
             return cost, score
@@ -186,6 +196,8 @@ class NextToken(Objective):
     def prepare(self, state: TrainState, stacked: bool) -> None:
         if state.training.checkpointing.go_back is not None:
             raise Error("training.go_back is for tasks: no text is right or wrong. Leave it out.")
+        if state.training.spans:
+            raise Error("training.spans is for tasks: no span of a text has an answer. Leave it off.")
         if self.state_passing:
             check_state_passing(state.model, self.state_passing, state.training.batch)
 

@@ -132,6 +132,9 @@ class Training:
     compile: Annotated[bool, "Train with torch.compile: it takes minutes to begin, and pays on a GPU in long runs."] = (
         False
     )
+    spans: Annotated[
+        bool, "Trees: every node is asked for the answer of the tokens under it, where these are a string of the task."
+    ] = False
     curriculum: Curriculum = Curriculum()
     optimizer: Optimizer = Optimizer()
     checkpointing: Checkpointing = Checkpointing()
@@ -141,6 +144,8 @@ class Training:
         check_fields(self, "training.")
         if self.steady.kind == "on" and (self.compile or self.recompute):
             raise Error("training.steady goes with neither training.compile nor training.recompute. Leave these off.")
+        if self.spans and (self.compile or self.recompute):
+            raise Error("training.spans goes with neither training.compile nor training.recompute. Leave these off.")
         if self.optimizer.warmup > self.steps:
             raise Error(f"training.warmup must be in 0..{self.steps} (training.steps), got {self.optimizer.warmup}.")
 
