@@ -12,7 +12,7 @@ from lengthwise.lab.job import Job, run_group
 from lengthwise.models.depth import groups
 from lengthwise.train import Interrupted, Stop, StringObjective
 from lengthwise.train.settings import Training
-from lengthwise.train.spans import Spans
+from lengthwise.train.spans import Spans, equals
 from lengthwise.train.steady import steadied_parts, with_noise
 
 PLUS = tasks.get("modular-arithmetic", modulus=3, leading_plus=True)
@@ -25,23 +25,44 @@ def tree(task, chunk=2, **options):
     return models.build("regular-gpt", vocab_size=len(task.vocabulary), num_outputs=task.logits, **settings).double()
 
 
-def oracle(model, task, tokens, chunk):
-    """The mean over groups of the mean loss at the spans that are strings of the task, each read by itself."""
-    T, each = tokens.shape[1], []
+def states_of(task):
+    return task.answered if task.answered is not None else torch.ones(task.machine.num_states, dtype=torch.bool)
+
+
+def oracle(model, spans, task, tokens, chunk):
+    """The mean over groups of the mean loss at the spans that are strings of the task, each read by itself; and, at
+    whole spans, of what their node says of them in every context, asked of the machine symbol by symbol."""
+    T, costs = tokens.shape[1], []
     for group in range(groups(T, chunk)):
-        losses = []
+        answers, contexts = [], {}
         for end in range(T, 0, -(chunk ** (group + 1))):
             span = tokens[:, max(0, end - chunk ** (group + 1)) : end]
-            if groups(span.shape[1], chunk) != group + 1:
-                continue
-            states = task.machine.run(span)[:, -1]
-            for row, state in zip(span, states, strict=True):
-                if task.answered is None or task.answered[state]:
-                    answer = model(row[None], last=True)[0]
-                    losses.append(F.cross_entropy(answer, task.readout[state][None]))
-        if losses:
-            each.append(torch.stack(losses).mean())
-    return torch.stack(each).mean()
+            alone = groups(span.shape[1], chunk) == group + 1
+            for row in span:
+                state = task.machine.run(row[None])[0, -1]
+                if alone and states_of(task)[state]:
+                    answers.append(F.cross_entropy(model(row[None], last=True)[0], task.readout[state][None]))
+                if len(row) == chunk ** (group + 1):
+                    node = model.inner(row[None], output_hidden_states=True).hidden_states[-1][0, -1]
+                    contexts.setdefault(tuple(row.tolist()), said_around(spans, task, row, node))
+        if answers:
+            costs.append(torch.stack(answers).mean())
+        if each := [loss for losses in contexts.values() for loss in losses]:
+            costs.append(torch.stack(each).mean())
+    return torch.stack(costs).mean()
+
+
+def said_around(spans, task, row, node):
+    """The losses at one span's node, of the contexts in which it has an answer."""
+    losses = []
+    for k, (place, size) in enumerate(zip(spans.place.tolist(), spans.sizes.tolist(), strict=True)):
+        state = spans.starts[place]
+        for symbol in row.tolist():
+            state = int(task.machine.delta[state, symbol])
+        if spans.after[k, state] >= 0 and size + len(row) <= spans.longest:
+            S = task.outputs
+            losses.append(F.cross_entropy(node @ spans.map[:, k * S : (k + 1) * S].double(), spans.after[k, state]))
+    return losses
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -52,32 +73,54 @@ def oracle(model, task, tokens, chunk):
 def test_the_loss_is_that_of_each_span_read_by_itself(task, chunk, length, shared):
     model = tree(task, chunk)
     tokens = task.draw(length, 5, torch.Generator().manual_seed(1))
-    expected = oracle(model, task, tokens, chunk)
+    spans = Spans(model, task, longest=9)
+    expected = oracle(model, spans, task, tokens, chunk)
     expected.backward()
     gradients = [p.grad for p in model.parameters()]
     model.zero_grad()
     model.reuse_equal_tokens(shared)
-    loss = Spans(model, task).loss(model(tokens, last=True, nodes=True), tokens)
+    with spans.noted():
+        model(tokens, last=True)
+        loss = spans.loss(tokens)
     loss.backward()
     assert torch.allclose(loss, expected, atol=1e-12)
     for own, p in zip(gradients, model.parameters(), strict=True):
-        assert (own is None) == (p.grad is None)
-        assert own is None or torch.allclose(own, p.grad, atol=1e-12)
-    assert not model.inner.depth.answers_for_all
-    assert model(tokens, last=True).shape[1] == 1
+        own, got = (torch.zeros_like(p) if each is None else each for each in (own, p.grad))
+        assert torch.allclose(own, got, atol=1e-12)
+    assert model.inner.depth.noted is None
 
 
 def test_a_span_is_asked_for_where_it_is_a_string():
-    asked = Spans(tree(PLUS), PLUS).answers
+    answers = Spans(tree(PLUS), PLUS, 40).answers
     tokens = torch.tensor([[3, 1, 4, 2, 3, 2, 5, 2]])  # +1-2+2*2
-    answers, asks = asked(tokens, 0)
-    assert (answers * asks).tolist() == [[1, 0, 2, 0]]
-    assert asks.tolist() == [[True, False, True, False]]
-    answers, asks = asked(tokens, 1)
-    assert (answers.tolist(), asks.tolist()) == ([[2, 1]], [[True, True]])
-    answers, asks = asked(tokens[:, 2:], 2)  # six tokens, a tree of eight
-    assert asks.tolist() == [[False]]
-    assert asked(tokens[:, 4:], 1)[1].tolist() == [[True]]
+    assert answers(tokens, 0).tolist() == [[1, -1, 2, -1]]
+    assert answers(tokens, 1).tolist() == [[2, 1]]
+    assert answers(tokens[:, 2:], 2).tolist() == [[-1]]  # six tokens, of which the first is no +
+    assert answers(tokens[:, 4:], 1).tolist() == [[1]]
+    assert answers(tokens[:, :6], 1).tolist() == [[-1, -1]]  # +1 alone has one group; -2+2
+
+
+def test_in_contexts_a_span_is_what_it_does_to_the_words_around_it():
+    spans = Spans(tree(PLUS), PLUS, 40)
+    assert spans.sizes.max() <= 8
+    same = torch.tensor([[4, 2, 5, 2], [3, 1, 5, 2], [3, 0, 3, 2]])  # -2*2, +1*2, +0+2: all add 2 behind what was
+    rows = spans.in_contexts(same)
+    assert torch.equal(rows[0], rows[1])
+    assert torch.equal(rows[1], rows[2])
+    others = spans.in_contexts(torch.tensor([[5, 2, 5, 1], [5, 1, 5, 1], [3, 2, 3, 0], [3, 0, 3, 2], [3, 1, 4, 2]]))
+    assert len(others.unique(dim=0)) == 5
+    assert bool((Spans(tree(PLUS), PLUS, 7).in_contexts(same) >= 0).sum() < (rows >= 0).sum())
+
+
+def test_equals_are_drawn_to_the_code_that_most_spans_have():
+    rows = torch.tensor([[0, -1], [0, -1], [1, 2], [-1, -1]])
+    logits = torch.tensor([[[2.0, 0.0]], [[0.0, 1.0]], [[0.0, 3.0]], [[5.0, 0.0]]], requires_grad=True)
+    loss = equals(rows, logits, torch.tensor([1, 3, 1, 9]))
+    wanted = F.cross_entropy(logits[:3, 0], torch.tensor([1, 1, 1]))
+    assert torch.allclose(loss, wanted)
+    assert torch.allclose(
+        equals(rows, logits, torch.tensor([3, 1, 1, 9])), F.cross_entropy(logits[:3, 0], torch.tensor([0, 0, 1]))
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,19 +134,31 @@ def test_a_span_is_asked_for_where_it_is_a_string():
 )
 def test_what_has_no_spans_says_why(task, model, why):
     with pytest.raises(Error, match=why):
-        Spans(model, task)
+        Spans(model, task, 40)
 
 
-def test_noise_is_drawn_once_for_equal_subtrees_and_the_root_is_the_last_node():
-    model = tree(PARITY)
+@pytest.mark.parametrize("options", [{}, {"nodes": "discrete", "groups": 4, "codes": 3}], ids=str)
+def test_nodes_are_noted_once_for_equal_subtrees_with_their_noise_and_what_they_were_chosen_by(options):
+    model = tree(PARITY, **options)
     model.reuse_equal_tokens()
-    tokens = torch.zeros(4, 8, dtype=torch.long)
-    with with_noise(steadied_parts(model), 0.5):
-        noisy = model(tokens, last=True, nodes=True)
-    plain = model(tokens, last=True, nodes=True)
-    assert torch.equal(plain[:, -1:], model(tokens, last=True))
-    assert (noisy - plain).abs().amin() > 1e-3
-    assert torch.equal(noisy[:, 0], noisy[:, 1])
+    tokens, depth = torch.zeros(4, 8, dtype=torch.long), model.inner.depth
+    spans = Spans(model, PARITY, 8)
+    with spans.noted(), with_noise(steadied_parts(model), 0.5):
+        model(tokens, last=True)
+        noisy = depth.noted
+    with spans.noted():
+        plain = model(tokens, last=True)
+        quiet = depth.noted
+    assert [len(nodes.vectors) for nodes in noisy] == [1, 1, 1]
+    assert torch.equal(model.inner.head(model.inner.norm(quiet[-1].vectors[quiet[-1].ids])), plain)
+    assert torch.equal(plain, model(tokens, last=True))
+    if not options:
+        assert not torch.allclose(noisy[0].vectors, quiet[0].vectors, atol=1e-3)
+        return
+    nodes = depth.layers[0].nodes
+    for each in (*noisy, *quiet):
+        assert torch.allclose(nodes.vectors(each.logits.argmax(-1)), each.vectors)
+    assert depth._logits is None
 
 
 SPANS = {"task": PARITY, "steps": 7, "spans": True}

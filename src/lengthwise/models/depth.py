@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
@@ -38,7 +38,7 @@ from ..mixers import Layout, Level
 from ..mixers.base import FIRST, from_end
 from ..positions import Placed
 from .cache import LengthwiseCache
-from .equal_subtrees import EqualTokens, grouped, leaves
+from .equal_subtrees import DifferentNodes, EqualTokens, grouped, leaves
 from .layers import Layer
 from .padded_rows import align_right, last_real, sequence_lengths
 from .split_tree import last_of_tree
@@ -72,8 +72,6 @@ class DepthPolicy(nn.Module):
     """Whether the model's pad vector is put before the tokens, as `Adaptive` can do it."""
     uncached: str | None = None
     """Why nothing can be kept between the steps of decoding; None where it can."""
-    answers_for_all = False
-    """Whether the short way to the last position gives every node of its tree, group after group, not just the last."""
     undivided: str | None = None
     """Why a sequence cannot be divided among ranks; None where it can."""
 
@@ -109,6 +107,17 @@ class Fixed(DepthPolicy):
         return x[:, -1:] if plain else last_real(x, layout)  # without a call, which counts where a token is decoded
 
 
+class NodesOfGroup(NamedTuple):
+    """The nodes of a tree that are as many groups up, equal subtrees once where they are computed once."""
+
+    vectors: Tensor
+    """(N,D)"""
+    logits: Tensor | None
+    """(N,G,M) what discrete nodes were chosen by."""
+    ids: Tensor
+    """(B,n) which of these stands where."""
+
+
 class Adaptive(DepthPolicy):
     """The same K layers again and again, as often as the length asks for."""
 
@@ -116,6 +125,10 @@ class Adaptive(DepthPolicy):
     """The standard deviation of what is added to every entry of every node; trees have no gates that could forget."""
     _met: list[Tensor]
     """(M,D) the nodes of each group that were last read with noise."""
+    noted: list[NodesOfGroup] | None = None
+    """The nodes of the last tree, group after group; None: nobody asks for them."""
+    _logits: Tensor | None = None
+    """What the nodes that are noted next were chosen by."""
 
     def __init__(self, layers: Sequence[Layer], chunk: int, by: By, pad_tokens: bool = False):
         super().__init__()
@@ -192,7 +205,7 @@ class Adaptive(DepthPolicy):
         if tokens is not None and layout.sequences is None:
             nodes = leaves(x, tokens, layout)
         answer = x[:, -1:]
-        number, every = 0, []
+        number = 0
         while number < depth:
             # Tokens that stand C^l apart are next to each other by now, and the layers are themselves at level 0.
             above = nodes and grouped(nodes, C, self._nodes, level)
@@ -205,9 +218,16 @@ class Adaptive(DepthPolicy):
                 deeper = x[:, -1:]
             answer = self._deeper(answer, deeper, n, number)
             number += up
-            if self.answers_for_all:
-                every.append(above.all if above else x)
-        return torch.cat(every, 1) if every else answer
+            if self.noted is not None:
+                self._note(x, above or None)
+        return answer
+
+    def _note(self, x: Tensor, shared: DifferentNodes | None) -> None:
+        assert self.noted is not None
+        vectors = shared.table if shared else x.flatten(0, 1)
+        ids = shared.ids if shared else torch.arange(len(vectors), device=x.device).view(x.shape[:2])
+        logits, self._logits = self._logits, None
+        self.noted.append(NodesOfGroup(vectors, None if logits is None else logits.flatten(0, 1), ids))
 
     def _climb_far(self, x: Tensor, layout: Layout, level: Level) -> tuple[Tensor, Layout, int]:
         """One group or, of a long text, as many as a piece of it that stays in the cache can climb alone."""
@@ -243,14 +263,20 @@ class Adaptive(DepthPolicy):
 
     def _nodes(self, x: Tensor, layout: Layout, level: Level, **options: Any) -> Tensor:
         """Returns a group's output, with noise where training adds some: to what discrete nodes choose by."""
-        tree = self.noise > 0
+        looked_at = self.noise > 0 or self.noted is not None
         layer: Any = self.layers[-1]
-        x = layer(x, layout, level, continuous=tree, **options)
-        if not tree:
+        x = layer(x, layout, level, continuous=looked_at, **options)
+        if not looked_at:
             return x
-        x = x + self.noise * torch.randn_like(x)
-        self._met.append(x.flatten(0, 1))
-        return x if layer.nodes is None else layer.nodes(x)
+        if self.noise:
+            x = x + self.noise * torch.randn_like(x)
+            self._met.append(x.flatten(0, 1))
+        if layer.nodes is None:
+            return x
+        logits = layer.nodes.logits(x)
+        if self.noted is not None:
+            self._logits = logits
+        return layer.nodes.chosen(logits)
 
     def unsteadiness(self, slope: float, states: int) -> Tensor:
         """Σ_i max(0, Σ_cj |∂y_i/∂x_cj| - slope)², y a node of the nodes x_c: the mean over so many that are drawn.

@@ -33,11 +33,15 @@ class DiscreteNodes(nn.Module):
         self.codebook = nn.Parameter(torch.randn(groups * codes, width) * groups**-0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        return choice(self.logits(x).mT).mT.flatten(-2) @ self.codebook
+        return self.chosen(self.logits(x))
 
     def logits(self, x: Tensor) -> Tensor:
         """(…,G,M)"""
         return self.choose(x).unflatten(-1, (self.groups, self.codes))
+
+    def chosen(self, logits: Tensor) -> Tensor:
+        """(…,D) the nodes that are chosen by these, (…,G,M)."""
+        return choice(logits.mT).mT.flatten(-2) @ self.codebook
 
     def vectors(self, chosen: Tensor) -> Tensor:
         """(…,D) the nodes whose choices these are, (…,G)."""

@@ -42,8 +42,6 @@ class TokenClassifier(nn.Module):
         B, T, S = tokens.shape[0], tokens.shape[1], self.num_outputs
         if not isinstance(logits, Tensor):
             raise ShapeError(f"{self.name}: must return a tensor of logits, got {type(logits).__name__}.")
-        if options.get("nodes"):
-            return logits[..., :S]
         if logits.dim() != 3 or logits.shape[0] != B or logits.shape[1] not in ((1, T) if last else (T,)):
             raise ShapeError(f"{self.name}: must return logits (B,T,N) = {[B, T, 'N']}, got {list(logits.shape)}.")
         if logits.shape[2] < S:
@@ -101,16 +99,9 @@ class PresetClassifier(TokenClassifier):
     def blamed(self, tokens: Tensor) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def logits(self, tokens: Tensor, last: bool, past: LengthwiseCache | None = None, nodes: bool = False) -> Tensor:
-        """`past`: the tokens follow those it holds, and are added to it.
-
-        `nodes`: where only the last is asked for, those of every node of its tree, group after group.
-        """
-        self.inner.depth.answers_for_all = nodes
-        try:
-            logits = self.inner(tokens, past_key_values=past, logits_to_keep=1 if last else 0).logits
-        finally:
-            self.inner.depth.answers_for_all = False
+    def logits(self, tokens: Tensor, last: bool, past: LengthwiseCache | None = None) -> Tensor:
+        """`past`: the tokens follow those it holds, and are added to it."""
+        logits = self.inner(tokens, past_key_values=past, logits_to_keep=1 if last else 0).logits
         assert logits is not None
         return logits
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import torch
@@ -107,7 +106,7 @@ class StringObjective(Objective):
             self._parts = steadied_parts(state.model)
             self._silencing = Silencing(self._parts, state) if self.steady.silence else None
         if self.asks_spans:
-            self._spans = Spans(state.model, self.task)
+            self._spans = Spans(state.model, self.task, state.training.curriculum.lengths[1])
         if isinstance(state.model, TokenClassifier) and state.model.reuse_refusal(stacked=stacked) is None:
             state.model.reuse_equal_tokens(stacked=stacked)
 
@@ -140,12 +139,10 @@ class StringObjective(Objective):
                 self._silencing.try_one(
                     batch.tokens.shape[1], lambda: surely_right(logits(forward, batch, last), questions)
                 )
-            with with_noise(self._parts, self.steady.noise, self.steady.forget) if self.steady else nullcontext():
-                answers = logits(partial(forward, nodes=True) if self._spans else forward, batch, last)
-            if self._spans:
-                cost, answers = self._spans.loss(answers, batch.tokens), answers[:, -1:]
-            else:
-                cost = loss(answers, questions, task)
+            noise = with_noise(self._parts, self.steady.noise, self.steady.forget) if self.steady else nullcontext()
+            with noise, self._spans.noted() if self._spans else nullcontext():
+                answers = logits(forward, batch, last)
+                cost = self._spans.loss(batch.tokens) if self._spans else loss(answers, questions, task)
             score = right(answers, questions, task).to(answers.dtype).mean()
             if self.steady:
                 cost = cost + penalty(self._parts, self.steady, float(score))

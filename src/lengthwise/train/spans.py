@@ -1,35 +1,60 @@
-"""Spans: a tree is asked for the answer of every node under which a string of the task lies, not of the last alone.
+"""Spans: a tree is asked about every span under one of its nodes, and not about the whole string alone.
 
-    loss = mean over groups l of the mean, over those nodes, of ℓ(head(node), answer(the tokens under it))
+Where a group is one layer, a node depends on the tokens S under it alone. So a pass over T tokens has read some T/(C-1)
+strings, and each node can be held to what is known of its own. Three losses, each a mean over the nodes of a group:
 
-Where a group is one layer, a node depends on the tokens under it alone, and is what the model makes of these as a
-string. So a pass over T tokens has read some T/(C-1) strings, from short to long. Asked for the whole string alone, the
-lowest nodes learn through log_C T groups from one answer; here most have an answer of their own.
+    answers     ℓ(head(node), answer(S))              where S is a string of the task, as the model would read it alone
+    contexts    ℓ(R_vu norm(node), answer(v S u))     v, u short words, v not empty, where v S u is a string of the task
+    equals      ℓ(choices of the node, the code of its equals)      nodes are discrete
 
-A span is a string of the task where its machine, from its start on, comes to a state that has an answer. Spans are
-counted from the end, as nodes are. Of one that begins before the first token the string is shorter, and is asked for
-where the model has as many groups for it.
+and the sum is divided by their number. Asked for whole strings alone, the lowest nodes learn through log_C T groups
+from one answer. A node over no string, as "* 3", has no answer, but contexts in which it has one. R is drawn
+once and not trained, so that no checkpoint has to hold it: a node says along fixed directions what may be asked of it.
+Spans of equal answers in all contexts are equals (Myhill and Nerode), and their code is the one that most of them have
+in this batch: an element of many codes is as many products to learn.
 
-Shapes: B strings, T tokens, n nodes of a group, N nodes of all groups, S outputs.
+All this is strings of the training lengths, and their answers. The machine of the task is how they are come by: a span
+is run from the state after v, and what is answered after u is looked up.
+
+Shapes: B strings, T tokens, n nodes of a group, N different ones, K contexts, Q states of the machine, D width, G
+groups of M choices.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import Error
-from ..models.depth import Adaptive, groups
+from ..models import LengthwiseForCausalLM
+from ..models.depth import Adaptive, NodesOfGroup
+from ..seeds import generator
 from ..tasks.base import Task
+
+CONTEXTS = 128
+"""So many contexts are drawn; those that ask the same are one."""
+AROUND = 8
+"""Symbols that a context has at most, both sides together."""
+LOUD = 2.0
+"""The standard deviation of what R makes of a node."""
+NONE = -1
+"""In the place of an answer: there is no question."""
 
 
 class Spans:
-    """The spans under the nodes of a model's trees."""
+    """What is known of the spans under the nodes of a model's trees.
 
-    def __init__(self, model: nn.Module, task: Task):
-        depth = getattr(getattr(model, "inner", None), "depth", None)
-        if not isinstance(depth, Adaptive) or not depth.shares_subtrees:
+    `longest`: no string that is asked about has more tokens.
+    """
+
+    def __init__(self, model: nn.Module, task: Task, longest: int):
+        inner = getattr(model, "inner", model)
+        depth = getattr(inner, "depth", None)
+        if not isinstance(inner, LengthwiseForCausalLM) or not isinstance(depth, Adaptive) or not depth.shares_subtrees:
             raise Error(
                 "training.spans: only trees of one layer a group, such as regular-gpt's, have them. Leave it off."
             )
@@ -38,30 +63,119 @@ class Spans:
                 f"training.spans: {task.name} must be a task with a machine, asked for the answer of whole strings "
                 "(supervision=last). Leave it off."
             )
-        self.task, self.chunk = task, depth.chunk
+        self.model, self.depth, self.task, self.longest = inner, depth, task, longest
+        self.machine = task.machine
+        lengths = [n for n in range(1, AROUND + 1) if task.problem(n) is None]
+        if not lengths or task.held_out(task.sample(lengths[0], 1, generator("spans")).tokens) is not None:
+            raise Error(f"training.spans: {task.name} holds strings out, or has no short ones. Leave it off.")
+        assert task.readout is not None
+        asked = torch.ones(self.machine.num_states, dtype=torch.bool) if task.answered is None else task.answered
+        self.said = torch.where(asked, task.readout, NONE)
+        """(Q,)"""
+        self._draw_contexts(lengths)
+        width = self.model.config.width
+        R = torch.randn(width, len(self.sizes) * task.outputs, generator=generator("spans", width))
+        self.map = R * (LOUD * width**-0.5)
 
-    def loss(self, logits: Tensor, tokens: Tensor) -> Tensor:
-        """`logits`: (B,N,S) of all nodes, group after group."""
-        each = []
-        for group in range(groups(tokens.shape[1], self.chunk)):
-            answers, asked = self.answers(tokens, group)
-            here, logits = logits.split([answers.shape[1], logits.shape[1] - answers.shape[1]], 1)
-            if bool(asked.any()):
-                each.append(F.cross_entropy(here[asked.to(here.device)], answers[asked].to(here.device)))
-        return torch.stack(each).mean()
+    def _draw_contexts(self, lengths: list[int]) -> None:
+        draw, contexts = generator("contexts", self.task.name, self.task.params), {}
+        every = torch.arange(self.machine.num_states)
+        for _ in range(CONTEXTS):
+            n = lengths[int(torch.randint(len(lengths), (), generator=draw))]
+            word = self.task.draw(n, 1, draw)[0]
+            i, j = sorted(torch.randint(1, n + 1, (2,), generator=draw).tolist())
+            before = int(self.machine.run(word[None, :i])[0, -1])
+            after = self.machine.run(word[j:].expand(len(every), -1), start=every.numpy())[:, -1] if j < n else every
+            said = self.said[after]
+            key = (before, *said.tolist())
+            contexts[key] = min(contexts.get(key, (n, said)), (i + n - j, said), key=lambda each: each[0])
+        starts, self.place = torch.tensor([key[0] for key in contexts]).unique(return_inverse=True)
+        self.starts: list[int] = starts.tolist()
+        """The states after a v; `place` (K,) says which of these a context has."""
+        self.sizes = torch.tensor([size for size, _ in contexts.values()])
+        """(K,) how many symbols each has."""
+        self.after = torch.stack([said for _, said in contexts.values()])
+        """(K,Q) the answer after u from every state."""
 
-    def answers(self, tokens: Tensor, group: int) -> tuple[Tensor, Tensor]:
-        """(B,n) the answers of the spans under the nodes of a group, and which of these are strings of the task."""
-        width, machine = self.chunk ** (group + 1), self.task.machine
-        assert machine is not None
-        assert self.task.readout is not None
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        """A block in which the model keeps the nodes of what it reads."""
+        self.depth.noted = []
+        try:
+            yield
+        finally:
+            self.depth.noted = None
+
+    def loss(self, tokens: Tensor) -> Tensor:
+        """Of the nodes that were noted when the model read these; within the block."""
+        assert self.depth.noted is not None
+        costs, each = [], list[tuple[Tensor, Tensor, Tensor]]()
+        for group, nodes in enumerate(self.depth.noted):
+            read = self.model.norm(nodes.vectors.to(self.model.head.weight.dtype))
+            costs += self._answers(tokens, group, nodes, read)
+            known, used, count = self._in_contexts(tokens, group, nodes)
+            asks = known != NONE
+            if bool(asks.any()):
+                told = (read[used] @ self.map.to(read)).unflatten(1, (*known.shape[1:], -1))
+                costs.append(F.cross_entropy(told[asks.to(told.device)], known[asks].to(told.device)))
+                if nodes.logits is not None:
+                    each.append((known, nodes.logits[used], count))
+        if each:
+            costs.append(equals(*map(torch.cat, zip(*each, strict=True))))
+        return torch.stack(costs).mean()
+
+    def _answers(self, tokens: Tensor, group: int, nodes: NodesOfGroup, read: Tensor) -> list[Tensor]:
+        answers = self.answers(tokens, group)
+        asks = answers != NONE
+        if not bool(asks.any()):
+            return []
+        model = self.model
+        logits = model.head(read if model.hidden is None else F.relu(model.hidden(read)))
+        here = logits[nodes.ids[asks.to(nodes.ids.device)]][:, : self.task.outputs]
+        return [F.cross_entropy(here, answers[asks].to(here.device))]
+
+    def answers(self, tokens: Tensor, group: int) -> Tensor:
+        """(B,n) the answers of the spans under the nodes of a group, or that there is no question."""
+        width, tokens = self.depth.chunk ** (group + 1), tokens.cpu()
         first = (tokens.shape[1] - 1) % width + 1
-        tokens = tokens.cpu()
-        states = machine.run(tokens[:, :first])[:, -1:]
+        states = self.machine.run(tokens[:, :first])[:, -1:]
         if tokens.shape[1] > first:
-            after = machine.run(tokens[:, first:].reshape(-1, width))[:, -1]
+            after = self.machine.run(tokens[:, first:].reshape(-1, width))[:, -1]
             states = torch.cat([states, after.view(len(tokens), -1)], 1)
-        asked = torch.ones_like(states, dtype=torch.bool) if self.task.answered is None else self.task.answered[states]
-        if group and first <= width // self.chunk:
-            asked[:, 0] = False  # alone it has fewer groups
-        return self.task.readout[states], asked
+        answers = self.said[states]
+        if group and first <= width // self.depth.chunk:
+            answers[:, 0] = NONE  # alone it has fewer groups
+        return answers
+
+    def _in_contexts(self, tokens: Tensor, group: int, nodes: NodesOfGroup) -> tuple[Tensor, Tensor, Tensor]:
+        """(N,K) the answers of different whole spans in all contexts, (N,) a node over each, and how often it is."""
+        width, tokens = self.depth.chunk ** (group + 1), tokens.cpu()
+        whole = tokens.shape[1] // width
+        spans = tokens[:, tokens.shape[1] - whole * width :].reshape(-1, width)
+        different, index, count = spans.unique(dim=0, return_inverse=True, return_counts=True)
+        ids = nodes.ids[:, nodes.ids.shape[1] - whole :].reshape(-1)
+        node = ids.new_empty(len(different)).scatter_(0, index.to(ids.device), ids)
+        return self.in_contexts(different), node, count
+
+    def in_contexts(self, spans: Tensor) -> Tensor:
+        """(N,K) the answers of these (N,width) in all contexts."""
+        if not len(spans):
+            return torch.empty(0, len(self.sizes), dtype=torch.long)
+        states = torch.stack([self.machine.run(spans, start=q)[:, -1] for q in self.starts])
+        known = self.after[torch.arange(len(self.sizes))[:, None], states[self.place]].T
+        return known.masked_fill(self.sizes + spans.shape[1] > self.longest, NONE)
+
+
+def equals(rows: Tensor, logits: Tensor, counts: Tensor) -> Tensor:
+    """How far nodes of equal rows (N,K) are from one code: that which most of the spans under them have, by groups.
+
+    `logits`: (N,G,M). `counts`: (N,) of how many spans each is. A row without an answer says nothing.
+    """
+    device = logits.device
+    told = (rows != NONE).any(1)
+    _, alike = rows.unique(dim=0, return_inverse=True)
+    votes = F.one_hot(logits.argmax(-1), logits.shape[-1]) * counts.to(device)[:, None, None]
+    alike = alike.to(device)
+    code = torch.zeros_like(votes).index_add_(0, alike, votes).argmax(-1)[alike]
+    each = F.cross_entropy(logits.movedim(-1, 1), code, reduction="none").mean(1)
+    return each[told.to(device)].mean()

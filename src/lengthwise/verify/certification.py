@@ -11,6 +11,7 @@ A copy that was consolidated is certified as it is.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -178,8 +179,8 @@ def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = Fa
 
 def own_claim(subject: Subject, seconds: float) -> Claim:
     """Returns what the model says after each word: the machine that is extracted from it, and no label of the claim."""
-    S, answers = subject.claim.machine.num_symbols, np.zeros_like(subject.claim.answers[:1])
-    mute = Claim(Semiautomaton([[0] * S], symbols=subject.claim.machine.symbols), answers, np.ones(1, dtype=bool))
+    answers = np.zeros_like(subject.claim.answers)
+    mute = minimal(replace(subject.claim, answers=answers))  # which words are asked about is known, and nothing else
     method = "states" if no_recurrence(subject.inner) is None else "learned"
     own = extract(subject.model, mute, method=method, seconds=seconds).moore
     assert own is not None
