@@ -39,7 +39,7 @@ CONTEXTS = 128
 """So many contexts are drawn; those that ask the same are one."""
 AROUND = 8
 """Symbols that a context has at most, both sides together."""
-LOUD = 2.0
+LOUD = 6.0
 """The standard deviation of what R makes of a node."""
 NONE = -1
 """In the place of an answer: there is no question."""
