@@ -318,3 +318,16 @@ def test_a_network_is_settled_by_its_own_machine_and_no_label(tmp_path):
     check(proved.verdict.certificate, tmp_path / "again")
     with pytest.raises(Error, match="Name a new folder"):  # of the machine of its task it is no copy
         certification.consolidated(again, 10.0, tmp_path / "again")
+
+
+def test_of_its_own_machine_a_network_is_asked_for_no_more_than_its_task_asks():
+    """An expression that is none has no question, and what a network says after it is nothing that it has learned."""
+    task = tasks.get("modular-arithmetic", modulus=2)
+    exact = certification.subject_of("certify", theory.exact_classifier(task), task)
+    own = certification.own_claim(exact, 60.0)
+    words = task.draw(11, 40, torch.Generator().manual_seed(0))
+    states = own.machine.run(words)
+    assert (own.answers[states[:, -1]] == task.answer(words)[:, -1].numpy()).all()
+    assert (own.asked[states] == task.complete(words).numpy()).all()
+    assert own.machine.num_states == minimal(exact.claim).machine.num_states
+    assert not own.asked[own.machine.run(torch.tensor([[0, 0], [2, 1]]))[:, -1]].any()

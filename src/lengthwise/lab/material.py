@@ -94,8 +94,7 @@ class StringMaterial(Material):
         super().__init__(experiment, device, share)
         self.task = tasks.rebuild(self.spec.name, self.spec.params, self.spec.source)
         self.data = TaskStrings(self.task, experiment.training)
-        training = experiment.training
-        self.objective = StringObjective(self.task, share, training.steady, training.spans)
+        self.objective = StringObjective(self.task, share, experiment.training.steady, experiment.training.spans)
 
     def model(self, experiment: Experiment, directory: Directory | None) -> TokenClassifier:
         return build_classifier(experiment, self.task, self.device)

@@ -70,7 +70,7 @@ class Spans:
             raise Error(f"training.spans: {task.name} holds strings out, or has no short ones. Leave it off.")
         assert task.readout is not None
         asked = torch.ones(self.machine.num_states, dtype=torch.bool) if task.answered is None else task.answered
-        self.said = torch.where(asked, task.readout, NONE)
+        self.readout = torch.where(asked, task.readout, NONE)
         """(Q,)"""
         self._draw_contexts(lengths)
         width = self.model.config.width
@@ -86,15 +86,15 @@ class Spans:
             i, j = sorted(torch.randint(1, n + 1, (2,), generator=draw).tolist())
             before = int(self.machine.run(word[None, :i])[0, -1])
             after = self.machine.run(word[j:].expand(len(every), -1), start=every.numpy())[:, -1] if j < n else every
-            said = self.said[after]
-            key = (before, *said.tolist())
-            contexts[key] = min(contexts.get(key, (n, said)), (i + n - j, said), key=lambda each: each[0])
+            answers = self.readout[after]
+            key = (before, *answers.tolist())
+            contexts[key] = min(contexts.get(key, (n, answers)), (i + n - j, answers), key=lambda each: each[0])
         starts, self.place = torch.tensor([key[0] for key in contexts]).unique(return_inverse=True)
         self.starts: list[int] = starts.tolist()
         """The states after a v; `place` (K,) says which of these a context has."""
         self.sizes = torch.tensor([size for size, _ in contexts.values()])
         """(K,) how many symbols each has."""
-        self.after = torch.stack([said for _, said in contexts.values()])
+        self.after = torch.stack([answers for _, answers in contexts.values()])
         """(K,Q) the answer after u from every state."""
 
     @contextmanager
@@ -142,7 +142,7 @@ class Spans:
         if tokens.shape[1] > first:
             after = self.machine.run(tokens[:, first:].reshape(-1, width))[:, -1]
             states = torch.cat([states, after.view(len(tokens), -1)], 1)
-        answers = self.said[states]
+        answers = self.readout[states]
         if group and first <= width // self.depth.chunk:
             answers[:, 0] = NONE  # alone it has fewer groups
         return answers

@@ -179,13 +179,12 @@ def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = Fa
 
 def own_claim(subject: Subject, seconds: float) -> Claim:
     """Returns what the model says after each word: the machine that is extracted from it, and no label of the claim."""
-    answers = np.zeros_like(subject.claim.answers)
-    mute = minimal(replace(subject.claim, answers=answers))  # which words are asked about is known, and nothing else
+    mute = minimal(replace(subject.claim, answers=np.zeros_like(subject.claim.answers)))  # which words are asked about
     method = "states" if no_recurrence(subject.inner) is None else "learned"
     own = extract(subject.model, mute, method=method, seconds=seconds).moore
     assert own is not None
     outputs, asked = own.said, np.array([answer is not None for answer in own.said])
-    answers = np.zeros((len(outputs), *answers.shape[1:]), answers.dtype)
+    answers = np.zeros((len(outputs), *mute.answers.shape[1:]), mute.answers.dtype)
     for q, answer in enumerate(outputs):
         if isinstance(answer, tuple):
             answers[q, list(answer)] = True
