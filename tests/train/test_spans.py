@@ -112,6 +112,19 @@ def test_in_contexts_a_span_is_what_it_does_to_the_words_around_it():
     assert bool((Spans(tree(PLUS), PLUS, 7).in_contexts(same) >= 0).sum() < (rows >= 0).sum())
 
 
+def test_a_task_that_asks_after_every_prefix_is_cut_at_one_of_them():
+    task = tasks.get("modular-arithmetic", modulus=3, leading_plus=True, supervision="prefix")
+    batch = task.sample(14, 5, torch.Generator().manual_seed(1))
+    spans = Spans(tree(task), task, 14)
+    lengths = [spans.cut(batch).tokens.shape[1] for _ in range(200)]
+    assert set(lengths) == {2, 4, 6, 8, 10, 12, 14}
+    assert 80 < lengths.count(14) < 140
+    for part in (spans.cut(batch) for _ in range(9)):
+        assert torch.equal(part.targets[:, -1], task.answer(part.tokens)[:, -1])
+    whole = PARITY.sample(9, 5, torch.Generator())
+    assert all(Spans(tree(PARITY), PARITY, 9).cut(whole) is whole for _ in range(9))
+
+
 def test_equals_are_drawn_to_the_code_that_most_spans_have():
     rows = torch.tensor([[0, -1], [0, -1], [1, 2], [-1, -1]])
     logits = torch.tensor([[[2.0, 0.0]], [[0.0, 1.0]], [[0.0, 3.0]], [[5.0, 0.0]]], requires_grad=True)
@@ -128,7 +141,6 @@ def test_equals_are_drawn_to_the_code_that_most_spans_have():
     [
         (PARITY, models.build("lstm", vocab_size=2, num_outputs=2), "only trees of one layer"),
         (PARITY, tree(PARITY, thickness=2), "only trees of one layer"),
-        (tasks.get("parity", supervision="prefix"), tree(PARITY), "supervision=last"),
         (tasks.get("mqar"), tree(PARITY), "with a machine"),
     ],
 )
@@ -161,7 +173,7 @@ def test_nodes_are_noted_once_for_equal_subtrees_with_their_noise_and_what_they_
     assert depth._logits is None
 
 
-SPANS = {"task": PARITY, "steps": 7, "spans": True}
+SPANS = {"task": tasks.get("parity", supervision="prefix"), "steps": 7, "spans": True}
 MODEL = {"width": 16, "heads": 2}
 
 

@@ -126,7 +126,8 @@ class StringObjective(Objective):
 
     def measure(self, batches: Sequence[Batch]) -> Measure:
         task = self.task
-        last = self.kind = all(one_place(task, batch) and task.supervision == "last" for batch in batches)
+        at_the_end = self._spans is not None or task.supervision == "last"
+        last = self.kind = at_the_end and all(one_place(task, batch) for batch in batches)
 
         def surely_right(answers: Tensor, questions: Batch) -> bool:
             sure = float(loss(answers, questions, task)) <= SURE
@@ -134,6 +135,8 @@ class StringObjective(Objective):
 
         def measure(forward: Callable[..., Tensor], *tensors: Tensor) -> tuple[Tensor, Tensor]:
             batch = Batch(*tensors)
+            if self._spans:
+                batch = self._spans.cut(batch)
             questions = narrow(batch, last)
             if self._silencing and not last:
                 self._silencing.try_one(

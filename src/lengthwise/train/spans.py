@@ -33,7 +33,7 @@ from ..errors import Error
 from ..models import LengthwiseForCausalLM
 from ..models.depth import Adaptive, NodesOfGroup
 from ..seeds import generator
-from ..tasks.base import Task
+from ..tasks.base import Batch, Task
 
 CONTEXTS = 128
 """So many contexts are drawn; those that ask the same are one."""
@@ -58,10 +58,9 @@ class Spans:
             raise Error(
                 "training.spans: only trees of one layer a group, such as regular-gpt's, have them. Leave it off."
             )
-        if task.machine is None or task.padding is not None or task.kind != "class" or task.supervision != "last":
+        if task.machine is None or task.padding is not None or task.kind != "class" or task.scoring != "last":
             raise Error(
-                f"training.spans: {task.name} must be a task with a machine, asked for the answer of whole strings "
-                "(supervision=last). Leave it off."
+                f"training.spans: {task.name} must be a task with a machine, of one token a symbol. Leave it off."
             )
         self.model, self.depth, self.task, self.longest = inner, depth, task, longest
         self.machine = task.machine
@@ -105,6 +104,14 @@ class Spans:
             yield
         finally:
             self.depth.noted = None
+
+    def cut(self, batch: Batch) -> Batch:
+        """The batch; where a task asks after every prefix, of half the batches what ends at one of its questions."""
+        if self.task.supervision == "last" or int(torch.randint(2, ())):
+            return batch
+        ends = batch.mask.all(0).nonzero()
+        end = int(ends[int(torch.randint(len(ends), ()))]) + 1
+        return Batch(*(each[:, :end] for each in batch))
 
     def loss(self, tokens: Tensor) -> Tensor:
         """Of the nodes that were noted when the model read these; within the block."""
