@@ -12,7 +12,7 @@ from lengthwise.lab.job import Job, run_group
 from lengthwise.models.depth import groups
 from lengthwise.train import Interrupted, Stop, StringObjective
 from lengthwise.train.settings import Training
-from lengthwise.train.spans import Spans, equals
+from lengthwise.train.spans import LOUD, Spans, equals
 from lengthwise.train.steady import steadied_parts, with_noise
 
 PLUS = tasks.get("modular-arithmetic", modulus=3, leading_plus=True)
@@ -118,11 +118,19 @@ def test_a_task_that_asks_after_every_prefix_is_cut_at_one_of_them():
     spans = Spans(tree(task), task, 14)
     lengths = [spans.cut(batch).tokens.shape[1] for _ in range(200)]
     assert set(lengths) == {2, 4, 6, 8, 10, 12, 14}
+    batch.mask[0, 3] = False  # where one of the strings has no question, none ends
+    assert 4 not in [spans.cut(batch).tokens.shape[1] for _ in range(100)]
     assert 80 < lengths.count(14) < 140
     for part in (spans.cut(batch) for _ in range(9)):
         assert torch.equal(part.targets[:, -1], task.answer(part.tokens)[:, -1])
     whole = PARITY.sample(9, 5, torch.Generator())
     assert all(Spans(tree(PARITY), PARITY, 9).cut(whole) is whole for _ in range(9))
+
+
+def test_contexts_that_ask_the_same_are_one_and_the_shortest():
+    spans = Spans(tree(PARITY), PARITY, 40)
+    assert sorted(spans.sizes.tolist()) == [1, 1, 2, 2]  # behind 0 or 1; before nothing or a 1
+    assert abs(float(spans.map.norm(dim=0).square().mean()) - LOUD**2) < 0.3 * LOUD**2
 
 
 def test_equals_are_drawn_to_the_code_that_most_spans_have():
@@ -142,11 +150,35 @@ def test_equals_are_drawn_to_the_code_that_most_spans_have():
         (PARITY, models.build("lstm", vocab_size=2, num_outputs=2), "only trees of one layer"),
         (PARITY, tree(PARITY, thickness=2), "only trees of one layer"),
         (tasks.get("mqar"), tree(PARITY), "with a machine"),
+        (tasks.get("word-problem", group="S3xS3", held_out_pairs=[[0, 1]]), tree(PARITY), "holds strings out"),
     ],
 )
 def test_what_has_no_spans_says_why(task, model, why):
     with pytest.raises(Error, match=why):
         Spans(model, task, 40)
+
+
+def test_equals_are_looked_for_in_all_groups_together():
+    model = tree(PARITY, nodes="discrete", groups=4, codes=3)
+    model.reuse_equal_tokens()
+    spans, tokens = Spans(model, PARITY, 40), PARITY.draw(8, 6, torch.Generator().manual_seed(2))
+    with spans.noted():
+        model(tokens, last=True)
+        loss = spans.loss(tokens)
+        noted = spans.depth.noted
+        rows, logits, counts = [], [], []
+        for group, nodes in enumerate(noted):
+            width = 2 ** (group + 1)
+            for span in tokens.reshape(-1, width).unique(dim=0):
+                there = (tokens.reshape(-1, width) == span).all(1)
+                rows.append(spans.in_contexts(span[None])[0])
+                logits.append(nodes.logits[nodes.ids.flatten()[there][0]])
+                counts.append(int(there.sum()))
+        last = equals(torch.stack(rows), torch.stack(logits), torch.tensor(counts))
+        spans.depth.noted = [nodes._replace(logits=None) for nodes in noted]
+        others = spans.loss(tokens)
+    assert torch.allclose(loss * 7, others * 6 + last)  # answers and contexts of three groups, and equals
+    assert float(last.detach()) > 0.1
 
 
 @pytest.mark.parametrize("options", [{}, {"nodes": "discrete", "groups": 4, "codes": 3}], ids=str)

@@ -136,9 +136,7 @@ class Spans:
         asks = answers != NONE
         if not bool(asks.any()):
             return []
-        model = self.model
-        logits = model.head(read if model.hidden is None else F.relu(model.hidden(read)))
-        here = logits[nodes.ids[asks.to(nodes.ids.device)]][:, : self.task.outputs]
+        here = self.model.head(read)[nodes.ids[asks.to(nodes.ids.device)]][:, : self.task.outputs]
         return [F.cross_entropy(here, answers[asks].to(here.device))]
 
     def answers(self, tokens: Tensor, group: int) -> Tensor:
