@@ -27,8 +27,8 @@ STEADY: dict[str, Any] = {
     "model.width": 32,
 }
 """So that errors of what a model remembers fade (train/steady.py)."""
-TREE: dict[str, Any] = {**STEADY, **KINDS["discrete"].settings, **WAYS[SETTLED], "training.spans": False}
-"""Nodes that are words of 8 choices among 4: of these a proof is a list. PARITY needs no more than prefixes."""
+TREE: dict[str, Any] = {**STEADY, **KINDS["discrete"].settings, **WAYS[SETTLED]}
+"""Nodes that are words of 8 choices among 4: of these a proof is a list."""
 
 
 def recipe(scale: Scale) -> Recipe:

@@ -76,13 +76,12 @@ KINDS = {
             "model.codes": 4,
             "model.width": 32,
             "model.heads": 4,
-            "training.spans": True,
         },
         {},
         60.0,
     ),
 }
-"""discrete: RegularGPT whose nodes are words of 8 choices among 4, asked about every span (train/spans.py)."""
+"""discrete: RegularGPT whose nodes are words of 8 choices among 4."""
 SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
     "smoke": {("RNN", "steady"): 1, ("GRU", "steady"): 1},
     "laptop": {
@@ -107,7 +106,7 @@ SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
 TASKS: dict[Scale, tuple[str, ...]] = {"smoke": ("parity",), "laptop": LAPTOP_TASKS, "paper": LAPTOP_TASKS}
 STEPS: dict[Scale, int] = {"smoke": 3, "laptop": 3000, "paper": 3000}
 GROWING_STEPS, LONG = 1200, 2400
-"""Of lengths that grow; D_2's brackets take longer, and so do the penalty and S_3's words by discrete nodes."""
+"""Of lengths that grow; D_2's brackets take longer, and so does the penalty."""
 PENALISED = ("cycle-navigation", "RegularGPT")
 """A continuous tree that turns round a cycle drifts, so that its lengths grow with the penalty, too."""
 LONGER: dict[Scale, float] = {"smoke": 0.05, "laptop": 1.0, "paper": 3.0}
@@ -147,7 +146,7 @@ def planned(scale: Scale, row: str, model: str, way: str) -> list[Experiment]:
     steps = min(STEPS[scale], kind.settings.get("training.steps", STEPS[scale]))
     penalised = way == "steady" or (way == SETTLED and (row, model) == PENALISED)
     if way == SETTLED:
-        steps = min(steps, LONG if row == "d-2" or penalised or model == "discrete" else GROWING_STEPS)
+        steps = min(steps, LONG if row == "d-2" or penalised else GROWING_STEPS)
     settings = {
         "training.batch": 64,
         "training.optimizer": "adamw",
