@@ -10,9 +10,10 @@ from lengthwise import models, tasks
 from lengthwise.errors import Error
 from lengthwise.lab.job import Job, run_group
 from lengthwise.models.depth import groups
-from lengthwise.train import Interrupted, Stop, StringObjective
+from lengthwise.train import NextToken, StringObjective
 from lengthwise.train.settings import Training
 from lengthwise.train.spans import LOUD, Spans, equals
+from lengthwise.train.state import TrainState
 from lengthwise.train.steady import steadied_parts, with_noise
 
 PLUS = tasks.get("modular-arithmetic", modulus=3, leading_plus=True)
@@ -209,20 +210,6 @@ SPANS = {"task": tasks.get("parity", supervision="prefix"), "steps": 7, "spans":
 MODEL = {"width": 16, "heads": 2}
 
 
-def test_stopped_and_started_again_is_the_same(tmp_path, quick):
-    experiments = quick("regular-gpt", **SPANS, steady="on", contraction=0.0, model_settings=MODEL)
-    whole = run_group(experiments, Job(tmp_path / "whole"))[0].run.tensors("model")
-    stop = Stop()
-
-    def hear(progress):
-        stop.asked = progress.step >= 4
-
-    with pytest.raises(Interrupted):
-        run_group(experiments, Job(tmp_path / "pieces", hear=hear, stop=stop))
-    pieces = run_group(experiments, Job(tmp_path / "pieces"))[0].run.tensors("model")
-    assert all(torch.equal(whole[name], pieces[name]) for name in whole)
-
-
 def test_seeds_that_are_run_together_are_those_that_are_run_alone(tmp_path, quick):
     first, *_ = quick("regular-gpt", **SPANS, model_settings=MODEL)
     both = [replace(first, seed=seed) for seed in (0, 1)]
@@ -240,3 +227,5 @@ def test_where_it_cannot_be_it_says_so():
         StringObjective(PARITY, spans=True).split(batch, 0, 2)
     with pytest.raises(Error, match=r"training\.spans goes with neither"):
         Training.of(spans=True, compile=True)
+    with pytest.raises(Error, match=r"training\.spans is for tasks"):
+        NextToken().prepare(TrainState(tree(PARITY), Training.of(spans=True), [8]), stacked=False)

@@ -297,9 +297,11 @@ def test_unsteadiness_of_a_tree_is_what_rows_of_its_jacobian_have_above_the_slop
     assert part.layers[0].down.weight.grad.abs().sum() > 0
 
 
-@pytest.mark.parametrize("preset", ["rnn", "regular-gpt"])
-def test_stopped_and_started_again_is_the_same(preset, tmp_path, quick):
-    experiments = quick(preset, **STEADY)
+@pytest.mark.parametrize(
+    ("preset", "asked"), [("rnn", {}), ("regular-gpt", {}), ("regular-gpt", {"spans": True})], ids=str
+)
+def test_stopped_and_started_again_is_the_same(preset, asked, tmp_path, quick):
+    experiments = quick(preset, **STEADY, **asked)
     whole = run_group(experiments, Job(tmp_path / "whole"))[0].run.tensors("model")
     stop = Stop()
 

@@ -87,7 +87,8 @@ class Spans:
             after = self.machine.run(word[j:].expand(len(every), -1), start=every.numpy())[:, -1] if j < n else every
             answers = self.readout[after]
             key = (before, *answers.tolist())
-            contexts[key] = min(contexts.get(key, (n, answers)), (i + n - j, answers), key=lambda each: each[0])
+            if key not in contexts or i + n - j < contexts[key][0]:
+                contexts[key] = (i + n - j, answers)
         starts, self.place = torch.tensor([key[0] for key in contexts]).unique(return_inverse=True)
         self.starts: list[int] = starts.tolist()
         """The states after a v; `place` (K,) says which of these a context has."""
