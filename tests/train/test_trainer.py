@@ -70,7 +70,13 @@ def test_training_leaves_the_callers_random_state(tmp_path, quick):
 
 @pytest.mark.parametrize("model", ["regular-gpt", "toys:Dropping", "toys:Odd", "toys:Shared"])
 @pytest.mark.parametrize(
-    "settings", [{}, {"curriculum": "growing", "grow_at": 0.1}, {"amsgrad": True, "go_back": 1e-6}]
+    "settings",
+    [
+        {},
+        {"curriculum": "growing", "grow_at": 0.1},
+        {"amsgrad": True, "go_back": 1e-6},
+        {"optimizer": "muon", "go_back": 1e-6},
+    ],
 )
 def test_stopped_and_started_again_is_the_same(tmp_path, quick, toy, model, settings):
     model = toy(model.split(":")[1]) if ":" in model else model
@@ -233,7 +239,7 @@ def test_learning_rate():
     assert learning_rate(Optimizer(lr=0.5, schedule="constant"), 9, 10) == 0.5
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "muon"])
 def test_the_optimiser_is_the_one_asked_for(quick, optimizer):
     state = start(quick(optimizer=optimizer, betas=[0.8, 0.9], weight_decay=0.1)[0])
     assert type(state.optimizer).__name__.lower() == optimizer
@@ -289,6 +295,11 @@ def test_text_has_no_accuracy_to_go_back_by(quick):
 def test_pieces_do_not_go_back(quick):
     with pytest.raises(Error, match=r"training.go_back needs all weights in one process"):
         Sharded.__new__(Sharded).spread(start(quick(go_back=0.3)[0]))
+
+
+def test_pieces_of_matrices_are_not_made_orthogonal(quick):
+    with pytest.raises(Error, match=r"training.optimizer muon needs whole matrices"):
+        Sharded.__new__(Sharded).spread(start(quick(optimizer="muon")[0]))
 
 
 def test_clipping(quick):

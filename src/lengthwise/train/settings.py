@@ -49,7 +49,9 @@ class Curriculum:
 class Optimizer:
     """The optimiser and its settings."""
 
-    kind: Annotated[Literal["adam", "adamw"], "The rule that turns gradients into steps."] = "adam"
+    kind: Annotated[
+        Literal["adam", "adamw", "muon"], "The rule that turns gradients into steps; muon: of matrices, else adamw."
+    ] = "adam"
     lr: Annotated[float, above(0), "The learning rate."] = 1e-3
     betas: Annotated[
         tuple[float, float], at_least(0, below=1), "How slowly the averages of gradients and of their squares move."

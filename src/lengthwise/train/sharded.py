@@ -46,6 +46,8 @@ class Sharded(Distributed):
 
         if state.training.checkpointing.go_back is not None:
             raise Error("training.go_back needs all weights in one process. Use the strategy ddp, or leave it out.")
+        if state.training.optimizer.kind == "muon":
+            raise Error("training.optimizer muon needs whole matrices. Use the strategy ddp, or adamw.")
         state.check_memory(self.team.size)
         model = copy.deepcopy(state.model)
         _check(model)
@@ -55,7 +57,7 @@ class Sharded(Distributed):
         self._pieces[state] = model
         self._statistics[state] = [b for name, b in weights(model).items() if name not in state.parameters]
         state.parameters = dict(model.named_parameters())
-        state.optimizer = make_optimizer(state.parameters, state.training.optimizer)
+        state.optimizer = make_optimizer(state.model, state.parameters, state.training.optimizer)
         state.model.to("cpu" if self.leads else "meta")
 
     def prepare(self, state: TrainState, core: nn.Module | None = None) -> None:
@@ -88,7 +90,7 @@ class Sharded(Distributed):
             pass
         state.model.to(self.device if self.leads else "meta")
         state.parameters = dict(state.model.named_parameters())
-        state.optimizer = make_optimizer(state.parameters, state.training.optimizer)
+        state.optimizer = make_optimizer(state.model, state.parameters, state.training.optimizer)
         del self._pieces[state]
 
     def keep(self, state: TrainState) -> bool:

@@ -18,6 +18,7 @@ from ..files import Tensors
 from ..limits import need_memory
 from .curriculum import make_curriculum
 from .directory import Directory, SavedState
+from .muon import Muon, matrices
 from .settings import Optimizer, Training
 
 
@@ -82,7 +83,7 @@ class TrainState:
         if not any(weight.requires_grad for weight in self.parameters.values()):
             raise Error(f"{type(model).__name__} has no weights that can be trained. Unfreeze some (requires_grad).")
         self.buffers: Tensors = dict(model.named_buffers())
-        self.optimizer = make_optimizer(self.parameters, training.optimizer)
+        self.optimizer = make_optimizer(model, self.parameters, training.optimizer)
         self.curriculum = make_curriculum(training.curriculum, lengths)
         self.step = 0
         self.best: dict[str, Any] = {"accuracy": -1.0, "loss": math.inf, "step": 0}
@@ -208,17 +209,20 @@ def learning_rate(optimizer: Optimizer, step: int, steps: int) -> float:
     return optimizer.lr
 
 
-def make_optimizer(parameters: Tensors, settings: Optimizer) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, parameters: Tensors, settings: Optimizer) -> torch.optim.Optimizer:
+    """`parameters`: the model's, by their names, as far as they are stepped here."""
+    options: dict[str, Any] = {
+        "lr": settings.lr,
+        "betas": settings.betas,
+        "eps": settings.eps,
+        "amsgrad": settings.amsgrad,
+        "weight_decay": settings.weight_decay,
+        "fused": settings.fused and all(map(_dense, parameters.values())),
+    }
+    if settings.kind == "muon":
+        return Muon(parameters.values(), matrices(model, parameters), **options)
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[settings.kind]
-    return kind(
-        parameters.values(),
-        lr=settings.lr,
-        betas=settings.betas,
-        eps=settings.eps,
-        amsgrad=settings.amsgrad,
-        weight_decay=settings.weight_decay,
-        fused=settings.fused and all(map(_dense, parameters.values())),
-    )
+    return kind(parameters.values(), **options)
 
 
 def _dense(x: torch.Tensor) -> bool:
