@@ -12,7 +12,7 @@ from lengthwise.lab.job import Job, run_group
 from lengthwise.models.depth import groups
 from lengthwise.train import NextToken, StringObjective
 from lengthwise.train.settings import Training
-from lengthwise.train.spans import LOUD, Spans, equals
+from lengthwise.train.spans import EQUALS, LOUD, Spans, equals
 from lengthwise.train.state import TrainState
 from lengthwise.train.steady import steadied_parts, with_noise
 
@@ -117,15 +117,52 @@ def test_a_task_that_asks_after_every_prefix_is_cut_at_one_of_them():
     task = tasks.get("modular-arithmetic", modulus=3, leading_plus=True, supervision="prefix")
     batch = task.sample(14, 5, torch.Generator().manual_seed(1))
     spans = Spans(tree(task), task, 14)
-    lengths = [spans.cut(batch).tokens.shape[1] for _ in range(200)]
+    lengths = [spans.drawn(batch).tokens.shape[1] for _ in range(200)]
     assert set(lengths) == {2, 4, 6, 8, 10, 12, 14}
     batch.mask[0, 3] = False  # where one of the strings has no question, none ends
-    assert 4 not in [spans.cut(batch).tokens.shape[1] for _ in range(100)]
+    assert 4 not in [spans.drawn(batch).tokens.shape[1] for _ in range(100)]
     assert 80 < lengths.count(14) < 140
-    for part in (spans.cut(batch) for _ in range(9)):
+    for part in (spans.drawn(batch) for _ in range(9)):
         assert torch.equal(part.targets[:, -1], task.answer(part.tokens)[:, -1])
     whole = PARITY.sample(9, 5, torch.Generator())
-    assert all(Spans(tree(PARITY), PARITY, 9).cut(whole) is whole for _ in range(9))
+    assert all(Spans(tree(PARITY), PARITY, 9).drawn(whole).tokens.shape == (5, 9) for _ in range(9))
+
+
+@pytest.mark.parametrize(("task", "length"), [(PLUS, 30), (PLUS, 10), (PARITY, 29)])
+@pytest.mark.parametrize("supervision", ["last", "prefix"])
+def test_every_second_string_is_of_pieces_of_which_no_class_is_rare(task, length, supervision):
+    task = tasks.get(task.name, **{**task.params, "supervision": supervision})
+    batch, spans = task.sample(length, 4001, torch.Generator().manual_seed(1)), Spans(tree(task), task, 40)
+    torch.manual_seed(0)
+    made = spans._of_pieces(batch)
+    first = (length - 1) % 8 + 1
+    assert torch.equal(made.tokens[1::2], batch.tokens[1::2])
+    assert torch.equal(made.tokens[:, :first], batch.tokens[:, :first])
+    assert torch.equal(made.targets[made.mask], task.answer(made.tokens)[made.mask])
+    assert torch.equal(made.mask, batch.mask)
+    assert float((made.tokens[::2] != batch.tokens[::2]).any(1).double().mean()) > 0.99
+    classes = len(spans.frequency)
+    assert classes == {"modular-arithmetic": 3**3 + 2, "parity": 2}[task.name]  # m, s, p; and factors 1 and 2
+    counts = spans.in_contexts(made.tokens[::2, first:].reshape(-1, 8)).unique(dim=0, return_counts=True)[1]
+    each = counts.sum() / classes
+    assert len(counts) == classes
+    assert bool(((counts - each).abs() < 5 * each.sqrt()).all())
+    if task.name != "parity":
+        plain = spans.in_contexts(batch.tokens[:, first:].reshape(-1, 8)).unique(dim=0, return_counts=True)[1]
+        assert plain.max() > 10 * plain.min()
+
+
+def test_pieces_that_make_no_string_are_left_out():
+    spans, batch = Spans(tree(PLUS), PLUS, 40), PLUS.sample(18, 50, torch.Generator().manual_seed(1))
+    spans.pieces = spans.pieces.roll(1, 1)  # "2 + 1 * …": digits in the place of operators
+    for own, made in zip(batch, spans._of_pieces(batch), strict=True):
+        assert torch.equal(own, made)
+
+
+def test_short_strings_have_no_room_for_pieces():
+    batch = PLUS.sample(8, 50, torch.Generator().manual_seed(1))
+    assert Spans(tree(PLUS), PLUS, 40)._of_pieces(batch) is batch
+    assert Spans(tree(PLUS), PLUS, 6)._of_pieces(batch) is batch
 
 
 def test_contexts_that_ask_the_same_are_one_and_the_shortest():
@@ -178,7 +215,7 @@ def test_equals_are_looked_for_in_all_groups_together():
         last = equals(torch.stack(rows), torch.stack(logits), torch.tensor(counts))
         spans.depth.noted = [nodes._replace(logits=None) for nodes in noted]
         others = spans.loss(tokens)
-    assert torch.allclose(loss * 7, others * 6 + last)  # answers and contexts of three groups, and equals
+    assert torch.allclose(loss * 7, others * 6 + EQUALS * last)  # answers and contexts of three groups, and equals
     assert float(last.detach()) > 0.1
 
 

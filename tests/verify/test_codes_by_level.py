@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -12,8 +14,9 @@ from lengthwise.verify import Refuted, Unknown, certificate
 from lengthwise.verify.algebra import Conditions, MachineAlgebra
 from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.checker.claim import StatedClaim
-from lengthwise.verify.claim import claim_of
+from lengthwise.verify.claim import claim_of, minimal, without_start
 from lengthwise.verify.consolidate.closure import Closure, close
+from lengthwise.verify.consolidate.compiling import compile_machine
 from lengthwise.verify.prove import codes
 from lengthwise.verify.theorem import regulargpt
 from tests.verify.checker.conftest import resealed
@@ -47,6 +50,10 @@ def taught(wrong: bool = False):
     return model.eval()
 
 
+PLUS = minimal(claim_of(tasks.get("modular-arithmetic", modulus=2, leading_plus=True)))
+"""Words begin with a +, so "* 1 + 1" and "+ 0 + 1" differ only where one of them cannot stand."""
+
+
 def tomita_5_by_level():
     """A certificate by levels, and the weights that it is about."""
     model = taught()
@@ -75,12 +82,73 @@ def test_one_code_for_words_that_no_tree_tells_apart_is_proved(model, proof):
     assert opinion.conditions == report.conditions
 
 
+@pytest.fixture(scope="module")
+def one_code():
+    """A network that has one code for such words."""
+    return compile_machine(minimal(without_start(PLUS)), width=16).model
+
+
+def test_words_that_differ_where_one_cannot_stand_may_have_one_code(one_code):
+    together = codes.Exploration(codes.CodedNode(one_code), 2, PLUS, 60).verdict()
+    assert "one code stands for words" in str(together)
+    proof = codes.prove_codes(one_code, PLUS, 60)
+    stated = certificate.accepted(one_code, PLUS, proof, "given")
+    whole = [each for each in proof["proof"]["codes"] if not each["lacking"]]
+    assert len({tuple(each["code"]) for each in whole}) < len(MachineAlgebra(PLUS, chunk=2))
+    opinion = opinion_on(stated, certificate.weights(one_code))
+    assert opinion.conditions == check(stated, certificate.weights(one_code)).conditions
+    for length in (2, 4, 6):
+        words = torch.cartesian_prod(*[torch.arange(5)] * length).reshape(-1, length)
+        states = PLUS.machine.run(words)[:, -1].numpy()
+        assert (said(one_code, words) == PLUS.answers[states])[PLUS.asked[states]].all()
+
+
+def test_what_a_map_says_is_free_only_where_nothing_can_be_asked(one_code):
+    stated = certificate.accepted(one_code, PLUS, codes.prove_codes(one_code, PLUS, 60), "given")
+    heeded = StatedClaim(PLUS.to_json()).heeded_by(2)
+    elements, ignored = stated["proof"]["elements"], np.flatnonzero(~heeded).tolist()
+    numbers = [each["element"] for each in stated["proof"]["codes"] if not each["lacking"]]
+    tried = {True: 0, False: 0}
+    for number, q in product(sorted(set(numbers)), np.flatnonzero(heeded).tolist()):
+        free = elements[number][q] in ignored
+        row = [*elements[number][:q], ignored[-1] if free else int(heeded.argmax()), *elements[number][q + 1 :]]
+        if row in elements:
+            continue
+        told = resealed(
+            {**stated, "proof": {**stated["proof"], "elements": [*elements[:number], row, *elements[number + 1 :]]}}
+        )
+        tried[free] += 1
+        for ask in (check, opinion_on):
+            if free:
+                assert ask(told, certificate.weights(one_code)).conditions
+            else:
+                with pytest.raises(Rejected):
+                    ask(told, certificate.weights(one_code))
+    assert min(tried.values()) > 0
+
+
+def test_a_claim_without_its_start_asks_for_all_that_it_asked():
+    wider = minimal(without_start(PLUS))
+    assert wider.machine.num_states < PLUS.machine.num_states
+    for length in (1, 2, 3, 4):
+        words = torch.cartesian_prod(*[torch.arange(5)] * length).reshape(-1, length)
+        a, b = (claim.machine.run(words)[:, -1].numpy() for claim in (PLUS, wider))
+        asked = PLUS.asked[a]
+        assert wider.asked[b][asked].all()
+        assert (wider.answers[b] == PLUS.answers[a])[asked].all()
+    assert minimal(without_start(CLAIM)).machine.num_states == CLAIM.machine.num_states
+
+
+def said(model, words):
+    with torch.no_grad():
+        return model(words).logits[:, -1].argmax(-1).numpy()
+
+
 def test_it_is_right_on_every_short_string(model):
     for length in range(1, 11):
         words = torch.cartesian_prod(*[torch.arange(2)] * length).reshape(-1, length)
         right = CLAIM.answers[CLAIM.machine.run(words)[:, -1].numpy()]
-        with torch.no_grad():
-            assert (model(words).logits[:, -1].argmax(-1).numpy() == right).all()
+        assert (said(model, words) == right).all()
 
 
 @pytest.mark.parametrize("what", ["a code less", "another level", "another return", "no level", "lacks", "element"])

@@ -136,7 +136,7 @@ class StringObjective(Objective):
         def measure(forward: Callable[..., Tensor], *tensors: Tensor) -> tuple[Tensor, Tensor]:
             batch = Batch(*tensors)
             if self._spans:
-                batch = self._spans.cut(batch)
+                batch = self._spans.drawn(batch)
             questions = narrow(batch, last)
             if self._silencing and not last:
                 self._silencing.try_one(

@@ -7,11 +7,12 @@ strings, and each node can be held to what is known of its own. Three losses, ea
     contexts    ℓ(R_vu norm(node), answer(v S u))     v, u short words, v not empty, where v S u is a string of the task
     equals      ℓ(choices of the node, the code of its equals)      nodes are discrete
 
-and the sum is divided by their number. Asked for whole strings alone, the lowest nodes learn through log_C T groups
-from one answer. A node over no string, as "* 3", has no answer, but contexts in which it has one. R is drawn
-once and not trained, so that no checkpoint has to hold it: a node says along fixed directions what may be asked of it.
-Spans of equal answers in all contexts are equals (Myhill and Nerode), and their code is the one that most of them have
-in this batch: an element of many codes is as many products to learn.
+and the sum, in which equals count `EQUALS` times, is divided by their number. Asked for whole strings alone, the lowest
+nodes learn through log_C T groups from one answer. A node over no string, as "* 3", has no answer, but contexts in
+which it has one. R is drawn once and not trained, so that no checkpoint has to hold it: a node says along fixed
+directions what may be asked of it. Spans of equal answers in all contexts are equals (Myhill and Nerode), and their
+code is the one that most of them have in this batch: an element of many codes is as many products to learn. Products
+of rare elements are to be learned too, so half of the strings are of pieces, in which all elements are as frequent.
 
 All this is strings of the training lengths, and their answers. The machine of the task is how they are come by: a span
 is run from the state after v, and what is answered after u is looked up.
@@ -41,6 +42,10 @@ AROUND = 8
 """Symbols that a context has at most, both sides together."""
 LOUD = 6.0
 """The standard deviation of what R makes of a node."""
+EQUALS = 4.0
+"""So much counts the loss of equals."""
+PIECES = 2**15
+"""So many pieces of strings are drawn."""
 NONE = -1
 """In the place of an answer: there is no question."""
 
@@ -71,15 +76,31 @@ class Spans:
         asked = torch.ones(self.machine.num_states, dtype=torch.bool) if task.answered is None else task.answered
         self.readout = torch.where(asked, task.readout, NONE)
         """(Q,)"""
-        self._draw_contexts(lengths)
+        pieces = self._draw_pieces()
+        self._draw_contexts(lengths, pieces)
+        _, alike, self.frequency = self.in_contexts(pieces).unique(dim=0, return_inverse=True, return_counts=True)
+        self.pieces = pieces[alike.argsort(stable=True)]
+        """(P,W) equals next to each other; `frequency` says how many are so."""
         width = self.model.config.width
         R = torch.randn(width, len(self.sizes) * task.outputs, generator=generator("spans", width))
         self.map = R * (LOUD * width**-0.5)
 
-    def _draw_contexts(self, lengths: list[int]) -> None:
+    def _draw_pieces(self) -> Tensor:
+        """(P,W) pieces of strings, but of no beginning; none where strings have no room for one."""
+        size = max(n for k in range(AROUND) if (n := self.depth.chunk**k) <= AROUND)
+        longest = max(n for n in range(1, self.longest + 1) if self.task.problem(n) is None)
+        count = (longest - 1) // size
+        draw = generator("pieces", self.task.name, self.task.params)
+        tokens = self.task.sample(longest, PIECES // max(count, 1), draw).tokens
+        return tokens[:, longest - count * size :].reshape(-1, size)
+
+    def _draw_contexts(self, lengths: list[int], pieces: Tensor) -> None:
+        """`CONTEXTS` of them, and of three times as many those that tell pieces apart which were equals so far."""
         draw, contexts = generator("contexts", self.task.name, self.task.params), {}
         every = torch.arange(self.machine.num_states)
-        for _ in range(CONTEXTS):
+        different = pieces[: PIECES // 8].unique(dim=0)
+        classes = torch.zeros(len(different), dtype=torch.long)
+        for number in range(4 * CONTEXTS):
             n = lengths[int(torch.randint(len(lengths), (), generator=draw))]
             word = self.task.draw(n, 1, draw)[0]
             i, j = sorted(torch.randint(1, n + 1, (2,), generator=draw).tolist())
@@ -87,6 +108,14 @@ class Spans:
             after = self.machine.run(word[j:].expand(len(every), -1), start=every.numpy())[:, -1] if j < n else every
             answers = self.readout[after]
             key = (before, *answers.tolist())
+            if key not in contexts and len(different):
+                rows = torch.stack([classes, answers[self.machine.run(different, start=before)[:, -1]]], 1)
+                finer = rows.unique(dim=0, return_inverse=True)[1]
+                if number >= CONTEXTS and finer.max() == classes.max():
+                    continue
+                classes = finer
+            elif number >= CONTEXTS:
+                continue
             if key not in contexts or i + n - j < contexts[key][0]:
                 contexts[key] = (i + n - j, answers)
         starts, self.place = torch.tensor([key[0] for key in contexts]).unique(return_inverse=True)
@@ -106,13 +135,32 @@ class Spans:
         finally:
             self.depth.noted = None
 
-    def cut(self, batch: Batch) -> Batch:
-        """The batch; where a task asks after every prefix, of half the batches what ends at one of its questions."""
+    def drawn(self, batch: Batch) -> Batch:
+        """The batch, with pieces in every second string; where a task asks after every prefix, of half the batches what
+        ends at one of its questions."""
+        batch = self._of_pieces(batch)
         if self.task.supervision == "last" or int(torch.randint(2, ())):
             return batch
         ends = batch.mask.all(0).nonzero()
         end = int(ends[int(torch.randint(len(ends), ()))]) + 1
         return Batch(*(each[:, :end] for each in batch))
+
+    def _of_pieces(self, batch: Batch) -> Batch:
+        """In every second string all but the beginning gives way to pieces, where that makes a string of the task."""
+        tokens, targets, mask = (each.cpu() for each in batch)
+        size = self.pieces.shape[1]
+        strings, count = len(tokens[::2]), (tokens.shape[1] - 1) // size
+        if not count or not len(self.pieces):
+            return batch
+        alike = torch.randint(len(self.frequency), (strings, count))
+        first = (self.frequency.cumsum(0) - self.frequency)[alike]
+        number = first + (torch.rand(strings, count) * self.frequency[alike]).long()
+        made = tokens.clone()
+        made[::2, tokens.shape[1] - count * size :] = self.pieces[number].flatten(1)
+        answers = self.readout[self.machine.run(made)]
+        whole = ((answers != NONE) | ~mask).all(1, keepdim=True)
+        own = made.where(whole, tokens), answers.to(targets).where(mask & whole, targets), mask
+        return Batch(*(each.to(batch.tokens.device) for each in own))
 
     def loss(self, tokens: Tensor) -> Tensor:
         """Of the nodes that were noted when the model read these; within the block."""
@@ -129,7 +177,7 @@ class Spans:
                 if nodes.logits is not None:
                     each.append((known, nodes.logits[used], count))
         if each:
-            costs.append(equals(*map(torch.cat, zip(*each, strict=True))))
+            costs.append(EQUALS * equals(*map(torch.cat, zip(*each, strict=True))))
         return torch.stack(costs).mean()
 
     def _answers(self, tokens: Tensor, group: int, nodes: NodesOfGroup, read: Tensor) -> list[Tensor]:

@@ -116,6 +116,28 @@ def minimal(claim: Claim, each_round: Callable[[], None] | None = None) -> Claim
     return Claim(machine, claim.answers[own], claim.asked[own])
 
 
+def without_start(claim: Claim) -> Claim:
+    """A claim that asks for all of this and perhaps more, of fewer states: words begin in a state that others lead to.
+
+    There must be one from which every word is answered as it is from the start. Then "* 1 + 2" and "+ 0 + 2" can be one
+    element: they differ at the beginning of a word alone, where one of them cannot stand.
+    """
+    machine, right = claim.machine, np.where(claim.asked, claim.answer_numbers, -1)
+    for q in np.unique(machine.delta).tolist():
+        pairs = {
+            (a, b): None for a, b in zip(machine.delta[machine.start].tolist(), machine.delta[q].tolist(), strict=True)
+        }
+        for a, b in (walk := list(pairs)):  # grows while we walk it
+            if right[a] not in (-1, right[b]):
+                break
+            after = zip(machine.delta[a].tolist(), machine.delta[b].tolist(), strict=True)
+            walk.extend(new := [pair for pair in dict.fromkeys(after) if pair not in pairs])
+            pairs.update(dict.fromkeys(new))
+        else:
+            return Claim(Semiautomaton(machine.delta, start=q, symbols=machine.symbols), claim.answers, claim.asked)
+    return claim
+
+
 def quotient(machine: Semiautomaton, small: Semiautomaton) -> dict[int, int]:
     """A state of the smallest machine for each of the given one that words reach."""
     place = {machine.start: small.start}

@@ -151,10 +151,11 @@ class Conditions(Confirming):
         return level, 1 if self.places.split and len(index) < self.checkers.chunk else lacks
 
     def _agree(self, own: np.ndarray, product: np.ndarray, begins: bool) -> bool:
-        """True if words of C k symbols do not tell apart where the maps lead to: from the start, or from anywhere."""
-        alike = self.claim.alike(self.checkers.chunk)
+        """True if words of C k symbols do not tell apart where the maps lead to from these states, or ask nothing."""
+        alike, heeded = self.claim.alike(self.checkers.chunk), self.claim.heeded_by(self.checkers.chunk)
         states = [self.claim.start] if begins else np.arange(self.claim.states)
-        return bool((alike[own[states]] == alike[product[states]]).all())
+        right = product[states]
+        return bool(((alike[own[states]] == alike[right]) | ~heeded[right]).all())
 
     def _code(
         self, what: str, x: Vector, taps: list[Any], product: np.ndarray, place: tuple[int, int]

@@ -18,8 +18,9 @@ A node is made of nodes of one level, of which only the first may lack symbols, 
 code may belong to a level, and to nodes that lack symbols or to those that do not: nodes of symbols have level 0, what
 is made of level l has the next, and what is made of the last has the level `returns`, by itself the last.
 
-Behind a node C k symbols come, so the map of a code need only lead to states that are alike to those (claim.py); and
-one that lacks symbols begins its word, so of its map only where the start goes matters.
+Behind a node C k symbols come, so the map of a code need only lead to states that are alike to those (claim.py), and
+anywhere from where no such symbols lead to a question: no word that is asked about has the node behind that state. One
+that lacks symbols begins its word, so of its map only where the start goes matters.
 
 A node is node(x_{C-1}, …, x_0), oldest first; what stands before the first token is the tree's pad, or nothing.
 
@@ -220,13 +221,16 @@ def _induction(
     alike: Array | None = None,
     room: bool = False,
 ) -> tuple[int, float]:
-    """`alike`: the number of each state, of which a map may take any with the same; None: each has its own.
+    """`alike`: the number of each state, of which a map may take any with the same, or any where the state has nothing
+    to come; None: each has its own.
 
     `room`: a node may lie at the edge of its box; else every choice must be decided.
     """
     claim.fits(tree.symbols, tree.outputs)
     own = maps.rows[[entry["element"] for entry in listed]]
-    of, of_symbols, alike = places.own, _leaf_maps(claim), np.arange(claim.states) if alike is None else alike
+    of, of_symbols = places.own, _leaf_maps(claim)
+    heeded = np.ones(claim.states, dtype=bool) if alike is None else claim.heeded_by(tree.chunk)
+    alike = np.arange(claim.states) if alike is None else alike
     levels = [(inner, own, False, np.flatnonzero(of[:, 0] == level)) for level in np.unique(of[:, 0])]
     count, least = 0, np.inf
     for node, rows, symbols, members in ((leaves, of_symbols, True, np.arange(len(of_symbols))), *levels):
@@ -249,7 +253,7 @@ def _induction(
                     raise Rejected(f"the {what} {at} is in no listed box of the product of their maps.")
                 if not (sure[i] >= 0 if room else sure[i] > 0):
                     raise Rejected(f"the {what} {at} is not decided: its gap or its room in the set is {sure[i]:.3g}.")
-                agrees = alike[own[sets[i]]] == alike[product[i]]
+                agrees = (alike[own[sets[i]]] == alike[product[i]]) | ~heeded[product[i]]
                 if sets[i] < 0 or not (agrees[claim.start] if of[sets[i], 1] else agrees.all()):
                     raise Rejected(f"the {what} {at} is not in a listed set of the product of their maps.")
             count += len(product)

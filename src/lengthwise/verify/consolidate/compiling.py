@@ -38,7 +38,7 @@ from .. import certificate as certificates
 from ..algebra import MachineAlgebra, in_time
 from ..checker import Rejected
 from ..checker.check import check_kept
-from ..claim import Claim, claim_of, minimal
+from ..claim import Claim, claim_of, minimal, without_start
 from ..prove.codes import prove_codes
 from ..subject import KeptShare, subject_of
 from .canonical_codes import canonical_codes
@@ -270,7 +270,7 @@ def teach_codes(
     assert isinstance(inner.config, LengthwiseConfig)
     assert isinstance(inner.depth, Adaptive)
     ends = began + seconds
-    claim = minimal(claim, lambda: in_time(ends))
+    claim = minimal(without_start(minimal(claim, lambda: in_time(ends))))
     with untouched_random(torch.device("cpu")):
         model = LengthwiseForCausalLM(copy.deepcopy(inner.config)).eval()
     model.load_state_dict(inner.state_dict())

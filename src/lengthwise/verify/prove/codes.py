@@ -21,7 +21,6 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -254,23 +253,24 @@ class CodesOfLevel:
     parts: list[tuple[int, ...]]
     """Of which nodes of the level below, or of which symbols, that one is made."""
 
-    @cached_property
-    def first(self) -> np.ndarray:
-        """(m,) the first row of each place, code and element."""
-        rows = np.concatenate([self.lacking[:, None], self.chosen, self.maps], 1)
-        return np.sort(np.unique(rows, axis=0, return_index=True)[1])
-
     @property
     def key(self) -> bytes:
         """The same of levels above which everything is the same."""
         rows = np.concatenate([self.lacking[:, None], self.chosen, self.maps], 1)
         return np.unique(rows, axis=0).tobytes()
 
-    @property
-    def double(self) -> bool:
-        """True if a code stands for two elements at one place."""
-        places = np.concatenate([self.lacking[:, None], self.chosen], 1)[self.first]
-        return len(np.unique(places, axis=0)) < len(places)
+    def joined(self, nowhere: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """The first row of each place and code, and the elements (m,Q) of its words in one; None where these differ.
+
+        `nowhere`: the state that is alike to all from which nothing asked can come; elsewhere they must not differ.
+        """
+        places = np.concatenate([self.lacking[:, None], self.chosen], 1)
+        _, first, place = np.unique(places, axis=0, return_index=True, return_inverse=True)
+        joined = np.full((len(first), self.maps.shape[1]), nowhere)
+        rows, states = np.nonzero(self.maps != nowhere)
+        joined[place.reshape(-1)[rows], states] = self.maps[rows, states]
+        agree = (self.maps == nowhere) | (self.maps == joined[place.reshape(-1)])
+        return (first, joined) if agree.all() else None
 
 
 class CodeLevels:
@@ -286,6 +286,9 @@ class CodeLevels:
         number = self.stated.alike(node.node.chunk)
         self.alike = np.unique(number, return_index=True)[1][number]
         """(Q,) the first state that is alike to each."""
+        ignored = np.flatnonzero(~self.stated.heeded_by(node.node.chunk))
+        self.nowhere = int(self.alike[ignored[0]]) if len(ignored) else -1
+        """The one that is alike to all from which nothing asked can come; -1: something can from all."""
         self.levels: list[CodesOfLevel] = []
         self.returns = 0
         """The level that has what is made of the last one."""
@@ -312,7 +315,7 @@ class CodeLevels:
             self._look_at_head(level)
             level = self._above(level.maps, self.node.vectors(level.chosen), level.lacking, level.symbols)
         self.returns = known[level.key]
-        if any(level.double for level in self.levels):
+        if any(level.joined(self.nowhere) is None for level in self.levels):
             raise NotProved(Unknown("one code stands for words that the machine tells apart"))
         if not self.margin > 0:
             raise NotProved(
@@ -320,13 +323,13 @@ class CodeLevels:
             )
 
     def to_json(self) -> dict[str, Any]:
-        maps = np.concatenate([level.maps[level.first] for level in self.levels])
-        elements, owner = np.unique(maps, axis=0, return_inverse=True)
+        joined = [rows for level in self.levels if (rows := level.joined(self.nowhere))]
+        elements, owner = np.unique(np.concatenate([maps for _, maps in joined]), axis=0, return_inverse=True)
         owners = iter(owner.reshape(-1).tolist())
         codes = [
             {"element": next(owners), "code": code, "level": number, "lacking": lacks}
-            for number, level in enumerate(self.levels)
-            for code, lacks in zip(level.chosen[level.first].tolist(), level.lacking[level.first].tolist(), strict=True)
+            for number, (level, (first, _)) in enumerate(zip(self.levels, joined, strict=True))
+            for code, lacks in zip(level.chosen[first].tolist(), level.lacking[first].tolist(), strict=True)
         ]
         return {"elements": elements.tolist(), "codes": codes, "returns": self.returns}
 
@@ -360,6 +363,8 @@ class CodeLevels:
         needed = (self.stated.opens if begins else self.stated.live)(made, self.node.node.chunk)
         index, made = index[needed], made[needed]
         self._count(len(index))
+        if not len(index):
+            return index, np.empty((0, self.node.groups), dtype=np.int64), made, np.empty(0, dtype=bool)
         chosen, gap = self.node.codes(self.node.node.of(vectors[torch.from_numpy(index)], continuous=True))
         if not gap.min(initial=math.inf) > 0:
             raise NotProved(Unknown.short(self.node.undecided, float(gap.min())))
