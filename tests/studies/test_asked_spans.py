@@ -9,9 +9,9 @@ def test_each_way_of_asking_has_shares_and_verdicts(tmp_path):
     recipe = recipes.get(asked_spans.__file__, scale="smoke")
     runs = [o.run for o in lab.run(recipe.experiments, tmp_path, workers=1, device="cpu")]
     panel, learning = recipe.panels(runs)
-    assert panel.columns == ["asked about", "8", "32", "learned", "settled", "training"]
+    assert panel.columns == ["asked about", "8", "40", "learned", "settled", "training"]
     assert [(row[0], *row[3:5]) for row in panel.rows] == [(asked, "refuted", "refused") for asked in asked_spans.ASKED]
-    assert [list(each["seeds"][0]["accuracy"]) for each in panel.data] == [["8", "32"]] * 2
+    assert [list(each["seeds"][0]["accuracy"]) for each in panel.data] == [["8", "40"]] * 2
     assert learning.title == "Learning it"
 
 
