@@ -15,6 +15,7 @@ from lengthwise.train.settings import Training
 from lengthwise.train.spans import EQUALS, LOUD, Spans, equals
 from lengthwise.train.state import TrainState
 from lengthwise.train.steady import steadied_parts, with_noise
+from lengthwise.verify.prove.node import Node
 
 PLUS = tasks.get("modular-arithmetic", modulus=3, leading_plus=True)
 PARITY = tasks.get("parity")
@@ -31,38 +32,57 @@ def states_of(task):
 
 
 def oracle(model, spans, task, tokens, chunk):
-    """The mean over groups of the mean loss at the spans that are strings of the task, each read by itself; and, at
-    whole spans, of what their node says of them in every context, asked of the machine symbol by symbol."""
+    """The mean over groups of the mean loss at the spans that are strings of the task, each read by itself; of what the
+    nodes of whole spans say of them in every context, asked of the machine symbol by symbol; and the same of those
+    that lack tokens, in every context with nothing before them."""
     T, costs = tokens.shape[1], []
     for group in range(groups(T, chunk)):
-        answers, contexts = [], {}
-        for end in range(T, 0, -(chunk ** (group + 1))):
-            span = tokens[:, max(0, end - chunk ** (group + 1)) : end]
+        width = chunk ** (group + 1)
+        answers, whole, beginnings = [], {}, {}
+        for end in range(T, 0, -width):
+            span = tokens[:, max(0, end - width) : end]
             alone = groups(span.shape[1], chunk) == group + 1
             for row in span:
                 state = task.machine.run(row[None])[0, -1]
                 if alone and states_of(task)[state]:
                     answers.append(F.cross_entropy(model(row[None], last=True)[0], task.readout[state][None]))
-                if len(row) == chunk ** (group + 1):
-                    node = model.inner(row[None], output_hidden_states=True).hidden_states[-1][0, -1]
-                    contexts.setdefault(tuple(row.tolist()), said_around(spans, task, row, node))
+                node = raised(model, row, group)
+                if len(row) == width:
+                    places = zip(spans.place.tolist(), spans.sizes.tolist(), spans.after, strict=True)
+                    around = [(spans.starts[place], size, after) for place, size, after in places]
+                    whole.setdefault(tuple(row.tolist()), said_around(spans, task, row, node, around, spans.maps[0]))
+                else:
+                    start = task.machine.start
+                    around = [
+                        (start, size, end) for size, end in zip(spans.end_sizes.tolist(), spans.ends, strict=True)
+                    ]
+                    losses = said_around(spans, task, row, node, around, spans.maps[1])
+                    beginnings.setdefault(tuple(row.tolist()), losses)
         if answers:
             costs.append(torch.stack(answers).mean())
-        if each := [loss for losses in contexts.values() for loss in losses]:
-            costs.append(torch.stack(each).mean())
+        for each in (whole, beginnings):
+            if losses := [loss for losses in each.values() for loss in losses]:
+                costs.append(torch.stack(losses).mean())
     return torch.stack(costs).mean()
 
 
-def said_around(spans, task, row, node):
+def raised(model, row, group):
+    """The node over these tokens alone, normed, so many groups up: in the first of all children may lack."""
+    node, C = Node(model), model.inner.depth.chunk
+    x = node.leaves(int(row.max()) + 1)[row]
+    for _ in range(group + 1):
+        x = torch.cat([node.of(x[max(0, end - C) : end][None]) for end in range(len(x), 0, -C)][::-1])
+    return model.inner.norm(x[0])
+
+
+def said_around(spans, task, row, node, around, map):
     """The losses at one span's node, of the contexts in which it has an answer."""
-    losses = []
-    for k, (place, size) in enumerate(zip(spans.place.tolist(), spans.sizes.tolist(), strict=True)):
-        state = spans.starts[place]
+    losses, S = [], task.outputs
+    for k, (state, size, after) in enumerate(around):
         for symbol in row.tolist():
             state = int(task.machine.delta[state, symbol])
-        if spans.after[k, state] >= 0 and size + len(row) <= spans.longest:
-            S = task.outputs
-            losses.append(F.cross_entropy(node @ spans.map[:, k * S : (k + 1) * S].double(), spans.after[k, state]))
+        if after[state] >= 0 and size + len(row) <= spans.longest:
+            losses.append(F.cross_entropy(node @ map[:, k * S : (k + 1) * S].double(), after[state]))
     return losses
 
 
@@ -168,7 +188,7 @@ def test_short_strings_have_no_room_for_pieces():
 def test_contexts_that_ask_the_same_are_one_and_the_shortest():
     spans = Spans(tree(PARITY), PARITY, 40)
     assert sorted(spans.sizes.tolist()) == [1, 1, 2, 2]  # behind 0 or 1; before nothing or a 1
-    assert abs(float(spans.map.norm(dim=0).square().mean()) - LOUD**2) < 0.3 * LOUD**2
+    assert abs(float(torch.cat(spans.maps, 1).norm(dim=0).square().mean()) - LOUD**2) < 0.3 * LOUD**2
 
 
 def test_equals_are_drawn_to_the_code_that_most_spans_have():
@@ -196,27 +216,37 @@ def test_what_has_no_spans_says_why(task, model, why):
         Spans(model, task, 40)
 
 
-def test_equals_are_looked_for_in_all_groups_together():
+def test_equals_are_looked_for_in_all_groups_together_and_among_beginnings_apart():
     model = tree(PARITY, nodes="discrete", groups=4, codes=3)
     model.reuse_equal_tokens()
-    spans, tokens = Spans(model, PARITY, 40), PARITY.draw(8, 6, torch.Generator().manual_seed(2))
+    spans, tokens = Spans(model, PARITY, 40), PARITY.draw(11, 6, torch.Generator().manual_seed(2))
     with spans.noted():
         model(tokens, last=True)
         loss = spans.loss(tokens)
         noted = spans.depth.noted
-        rows, logits, counts = [], [], []
+        whole, beginnings = ([], [], []), ([], [], [])
         for group, nodes in enumerate(noted):
             width = 2 ** (group + 1)
-            for span in tokens.reshape(-1, width).unique(dim=0):
-                there = (tokens.reshape(-1, width) == span).all(1)
-                rows.append(spans.in_contexts(span[None])[0])
-                logits.append(nodes.logits[nodes.ids.flatten()[there][0]])
-                counts.append(int(there.sum()))
-        last = equals(torch.stack(rows), torch.stack(logits), torch.tensor(counts))
+            count, lacking = divmod(11, width)
+            parts = (
+                tokens[:, lacking:].reshape(-1, width),
+                nodes.ids[:, -count:].reshape(-1),
+                spans.in_contexts,
+                whole,
+            )
+            lacks = (tokens[:, :lacking], nodes.ids[:, 0], spans.of_beginnings, beginnings)
+            for every, ids, ask, (rows, logits, counts) in (parts, lacks) if count else (lacks,):
+                for span in every.unique(dim=0):
+                    there = (every == span).all(1)
+                    rows.append(ask(span[None])[0])
+                    logits.append(nodes.logits[ids[there][0]])
+                    counts.append(int(there.sum()))
+        last = [equals(torch.stack(r), torch.stack(x), torch.tensor(n)) for r, x, n in (whole, beginnings)]
         spans.depth.noted = [nodes._replace(logits=None) for nodes in noted]
         others = spans.loss(tokens)
-    assert torch.allclose(loss * 7, others * 6 + EQUALS * last)  # answers and contexts of three groups, and equals
-    assert float(last.detach()) > 0.1
+    # answers of four groups, contexts of three that are whole and of four that lack tokens, and equals of both
+    assert torch.allclose(loss * 13, others * 11 + EQUALS * sum(last))
+    assert min(float(each.detach()) for each in last) > 0.1
 
 
 @pytest.mark.parametrize("options", [{}, {"nodes": "discrete", "groups": 4, "codes": 3}], ids=str)

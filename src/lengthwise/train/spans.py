@@ -4,7 +4,8 @@ Where a group is one layer, a node depends on the tokens S under it alone. So a 
 strings, and each node can be held to what is known of its own. Three losses, each a mean over the nodes of a group:
 
     answers     ℓ(head(node), answer(S))              where S is a string of the task, as the model would read it alone
-    contexts    ℓ(R_vu norm(node), answer(v S u))     v, u short words, v not empty, where v S u is a string of the task
+    contexts    ℓ(R_vu norm(node), answer(v S u))     v, u short words, where v S u is a string of the task; v is empty
+                                                      if the node lacks tokens, for it begins its string, and else not
     equals      ℓ(choices of the node, the code of its equals)      nodes are discrete
 
 and the sum, in which equals count `EQUALS` times, is divided by their number. Asked for whole strings alone, the lowest
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -48,6 +50,17 @@ PIECES = 2**15
 """So many pieces of strings are drawn."""
 NONE = -1
 """In the place of an answer: there is no question."""
+
+
+class InContexts(NamedTuple):
+    """Different spans and the nodes over them."""
+
+    answers: Tensor
+    """(N,K) in every context."""
+    nodes: Tensor
+    """(N,) a node over each."""
+    often: Tensor
+    """(N,) how often each is there."""
 
 
 class Spans:
@@ -82,8 +95,9 @@ class Spans:
         self.pieces = pieces[alike.argsort(stable=True)]
         """(P,W) equals next to each other; `frequency` says how many are so."""
         width = self.model.config.width
-        R = torch.randn(width, len(self.sizes) * task.outputs, generator=generator("spans", width))
-        self.map = R * (LOUD * width**-0.5)
+        R = torch.randn(width, (len(self.sizes) + len(self.ends)) * task.outputs, generator=generator("spans", width))
+        self.maps = (R * (LOUD * width**-0.5)).split([len(self.sizes) * task.outputs, len(self.ends) * task.outputs], 1)
+        """Of contexts, and of those that are behind a beginning alone."""
 
     def _draw_pieces(self) -> Tensor:
         """(P,W) pieces of strings, but of no beginning; none where strings have no room for one."""
@@ -96,7 +110,8 @@ class Spans:
 
     def _draw_contexts(self, lengths: list[int], pieces: Tensor) -> None:
         """`CONTEXTS` of them, and of three times as many those that tell pieces apart which were equals so far."""
-        draw, contexts = generator("contexts", self.task.name, self.task.params), {}
+        draw = generator("contexts", self.task.name, self.task.params)
+        contexts, ends = {}, dict[tuple[int, ...], int]()
         every = torch.arange(self.machine.num_states)
         different = pieces[: PIECES // 8].unique(dim=0)
         classes = torch.zeros(len(different), dtype=torch.long)
@@ -107,7 +122,8 @@ class Spans:
             before = int(self.machine.run(word[None, :i])[0, -1])
             after = self.machine.run(word[j:].expand(len(every), -1), start=every.numpy())[:, -1] if j < n else every
             answers = self.readout[after]
-            key = (before, *answers.tolist())
+            end = tuple(answers.tolist())
+            key = (before, *end)
             if key not in contexts and len(different):
                 rows = torch.stack([classes, answers[self.machine.run(different, start=before)[:, -1]]], 1)
                 finer = rows.unique(dim=0, return_inverse=True)[1]
@@ -118,6 +134,7 @@ class Spans:
                 continue
             if key not in contexts or i + n - j < contexts[key][0]:
                 contexts[key] = (i + n - j, answers)
+            ends[end] = min(n - j, ends.get(end, AROUND))
         starts, self.place = torch.tensor([key[0] for key in contexts]).unique(return_inverse=True)
         self.starts: list[int] = starts.tolist()
         """The states after a v; `place` (K,) says which of these a context has."""
@@ -125,6 +142,8 @@ class Spans:
         """(K,) how many symbols each has."""
         self.after = torch.stack([answers for _, answers in contexts.values()])
         """(K,Q) the answer after u from every state."""
+        self.ends, self.end_sizes = torch.tensor(list(ends)), torch.tensor(list(ends.values()))
+        """(U,Q) the different ones of these, and (U,) how many symbols the u have."""
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -165,18 +184,20 @@ class Spans:
     def loss(self, tokens: Tensor) -> Tensor:
         """Of the nodes that were noted when the model read these; within the block."""
         assert self.depth.noted is not None
-        costs, each = [], list[tuple[Tensor, Tensor, Tensor]]()
+        costs, whole, beginnings = [], list[tuple[Tensor, ...]](), list[tuple[Tensor, ...]]()
         for group, nodes in enumerate(self.depth.noted):
             read = self.model.norm(nodes.vectors.to(self.model.head.weight.dtype))
             costs += self._answers(tokens, group, nodes, read)
-            known, used, count = self._in_contexts(tokens, group, nodes)
-            asks = known != NONE
-            if bool(asks.any()):
-                told = (read[used] @ self.map.to(read)).unflatten(1, (*known.shape[1:], -1))
-                costs.append(F.cross_entropy(told[asks.to(told.device)], known[asks].to(told.device)))
-                if nodes.logits is not None:
-                    each.append((known, nodes.logits[used], count))
-        if each:
+            for alike, R, of in zip(
+                (whole, beginnings), self.maps, self._in_contexts(tokens, group, nodes), strict=True
+            ):
+                asks = of.answers != NONE
+                if bool(asks.any()):
+                    told = (read[of.nodes] @ R.to(read)).unflatten(1, (asks.shape[1], -1))
+                    costs.append(F.cross_entropy(told[asks.to(told.device)], of.answers[asks].to(told.device)))
+                    if nodes.logits is not None:
+                        alike.append((of.answers, nodes.logits[of.nodes], of.often))
+        for each in filter(None, (whole, beginnings)):
             costs.append(EQUALS * equals(*map(torch.cat, zip(*each, strict=True))))
         return torch.stack(costs).mean()
 
@@ -201,15 +222,23 @@ class Spans:
             answers[:, 0] = NONE  # alone it has fewer groups
         return answers
 
-    def _in_contexts(self, tokens: Tensor, group: int, nodes: NodesOfGroup) -> tuple[Tensor, Tensor, Tensor]:
-        """(N,K) the answers of different whole spans in all contexts, (N,) a node over each, and how often it is."""
+    def _in_contexts(self, tokens: Tensor, group: int, nodes: NodesOfGroup) -> tuple[InContexts, InContexts]:
+        """Of different whole spans; and of the beginnings of strings, which lack tokens."""
         width, tokens = self.depth.chunk ** (group + 1), tokens.cpu()
-        whole = tokens.shape[1] // width
-        spans = tokens[:, tokens.shape[1] - whole * width :].reshape(-1, width)
-        different, index, count = spans.unique(dim=0, return_inverse=True, return_counts=True)
-        ids = nodes.ids[:, nodes.ids.shape[1] - whole :].reshape(-1)
-        node = ids.new_empty(len(different)).scatter_(0, index.to(ids.device), ids)
-        return self.in_contexts(different), node, count
+        whole, lacking = divmod(tokens.shape[1], width)
+        parts = tokens[:, lacking:].reshape(-1, width), tokens[:, :lacking] if lacking else tokens[:0, :1]
+        ids = nodes.ids[:, nodes.ids.shape[1] - whole :].reshape(-1), nodes.ids[: len(parts[1]), 0]
+        both = []
+        for spans, own, ask in zip(parts, ids, (self.in_contexts, self.of_beginnings), strict=True):
+            different, index, count = spans.unique(dim=0, return_inverse=True, return_counts=True)
+            node = own.new_empty(len(different)).scatter_(0, index.to(own.device), own)
+            both.append(InContexts(ask(different), node, count))
+        return both[0], both[1]
+
+    def of_beginnings(self, spans: Tensor) -> Tensor:
+        """(N,U) the answers after these (N,width) and what may follow."""
+        known = self.ends[:, self.machine.run(spans)[:, -1]].T
+        return known.masked_fill(self.end_sizes + spans.shape[1] > self.longest, NONE)
 
     def in_contexts(self, spans: Tensor) -> Tensor:
         """(N,K) the answers of these (N,width) in all contexts."""
