@@ -245,7 +245,7 @@ def test_equals_are_looked_for_in_all_groups_together_and_among_beginnings_apart
         spans.depth.noted = [nodes._replace(logits=None) for nodes in noted]
         others = spans.loss(tokens)
     # answers of four groups, contexts of three that are whole and of four that lack tokens, and equals of both
-    assert torch.allclose(loss * 13, others * 11 + EQUALS * sum(last))
+    assert torch.allclose(loss * 13, others * 11 + EQUALS * others.neg().exp() * sum(last))
     assert min(float(each.detach()) for each in last) > 0.1
 
 

@@ -8,12 +8,13 @@ strings, and each node can be held to what is known of its own. Three losses, ea
                                                       if the node lacks tokens, for it begins its string, and else not
     equals      ℓ(choices of the node, the code of its equals)      nodes are discrete
 
-and the sum, in which equals count `EQUALS` times, is divided by their number. Asked for whole strings alone, the lowest
-nodes learn through log_C T groups from one answer. A node over no string, as "* 3", has no answer, but contexts in
-which it has one. R is drawn once and not trained, so that no checkpoint has to hold it: a node says along fixed
-directions what may be asked of it. Spans of equal answers in all contexts are equals (Myhill and Nerode), and their
-code is the one that most of them have in this batch: an element of many codes is as many products to learn. Products
-of rare elements are to be learned too, so half of the strings are of pieces, in which all elements are as frequent.
+and the sum is divided by their number. Equals count `EQUALS` exp(-mean of the others) times. Asked for whole strings
+alone, the lowest nodes learn through log_C T groups from one answer. A node over no string, as "* 3", has no answer,
+but contexts in which it has one. R is drawn once and not trained, so that no checkpoint has to hold it: a node says
+along fixed directions what may be asked of it. Spans of equal answers in all contexts are equals (Myhill and Nerode),
+and their code is the one that most of them have in this batch: an element of many codes is as many products to learn.
+Products of rare elements are to be learned too, so half of the strings are of pieces, in which all elements are as
+frequent.
 
 All this is strings of the training lengths, and their answers. The machine of the task is how they are come by: a span
 is run from the state after v, and what is answered after u is looked up.
@@ -45,7 +46,7 @@ AROUND = 8
 LOUD = 6.0
 """The standard deviation of what R makes of a node."""
 EQUALS = 4.0
-"""So much counts the loss of equals."""
+"""So much counts the loss of equals once all else is known."""
 PIECES = 2**15
 """So many pieces of strings are drawn."""
 NONE = -1
@@ -197,8 +198,9 @@ class Spans:
                     costs.append(F.cross_entropy(told[asks.to(told.device)], of.answers[asks].to(told.device)))
                     if nodes.logits is not None:
                         alike.append((of.answers, nodes.logits[of.nodes], of.often))
+        known = EQUALS * torch.stack(costs).mean().detach().neg().exp()  # what says nothing yet is no element
         for each in filter(None, (whole, beginnings)):
-            costs.append(EQUALS * equals(*map(torch.cat, zip(*each, strict=True))))
+            costs.append(known * equals(*map(torch.cat, zip(*each, strict=True))))
         return torch.stack(costs).mean()
 
     def _answers(self, tokens: Tensor, group: int, nodes: NodesOfGroup, read: Tensor) -> list[Tensor]:
