@@ -13,7 +13,8 @@
 //
 // The nodes of one level are made of those of the level below, of which the first alone may lack symbols, as then the node
 // does. So a box or a code may be of a level, and of nodes that lack symbols or of those that do not. Behind a node C k
-// symbols come, so its map need only lead to states that are alike to those, whatever C k symbols follow.
+// symbols come, so its map need only lead to states that are alike to those, whatever C k symbols follow, and anywhere from
+// where none of these lead to a question.
 //
 // A discrete node is one of finitely many: code = argmax in each group of choices of Z y + c, and the sum of the codebook's
 // vectors for this code stands in the place of y. Then the proof lists codes in the place of boxes.
@@ -268,8 +269,9 @@ function* checkCodes(claim, proof, w) {
   const listed = codes.map(({ level = 0, lacking = false }, i) => (
     { vector: nodes[i], map: maps[i], name: `node ${i}`, level, lacking, above: level === top ? proof.returns ?? top : level + 1 }));
   const levels = [...new Set(listed.map(({ level }) => level))].sort((x, y) => x - y).map((level) => listed.filter((each) => each.level === level));
-  /** Whether both maps lead to states that are alike: of a beginning from the start, else from all. */
-  const agree = (own, map, lacking) => map.every((to, q) => (lacking && q !== claim.start) || claim.alike[own[q]] === claim.alike[to]);
+  /** Whether both maps lead to states that are alike where a question may follow: of a beginning from the start, else from all. */
+  const agree = (own, map, lacking) => map.every((to, q) => (
+    (lacking && q !== claim.start) || !claim.heeded[to] || claim.alike[own[q]] === claim.alike[to]));
   let conditions = 0, margin = Infinity;
   for (const members of [letters, ...levels]) {
     must(members.length ** C <= MOST_TUPLES, "the proof has too many nodes for this page");

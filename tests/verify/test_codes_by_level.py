@@ -61,6 +61,12 @@ def tomita_5_by_level():
     return certificate.accepted(model, CLAIM, proof, "given"), certificate.weights(model)
 
 
+def one_code_for_two():
+    """The same of a network that has one code for words that differ only where one of them cannot stand."""
+    model = compile_machine(minimal(without_start(PLUS)), width=16).model
+    return certificate.accepted(model, PLUS, codes.prove_codes(model, PLUS, 60), "given"), certificate.weights(model)
+
+
 @pytest.fixture(scope="module")
 def model():
     return taught()

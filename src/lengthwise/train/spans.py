@@ -126,8 +126,8 @@ class Spans:
             end = tuple(answers.tolist())
             key = (before, *end)
             if key not in contexts and len(different):
-                rows = torch.stack([classes, answers[self.machine.run(different, start=before)[:, -1]]], 1)
-                finer = rows.unique(dim=0, return_inverse=True)[1]
+                here = answers[self.machine.run(different, start=before)[:, -1]]
+                finer = (classes * (self.task.outputs + 1) + here - NONE).unique(return_inverse=True)[1]
                 if number >= CONTEXTS and finer.max() == classes.max():
                     continue
                 classes = finer
