@@ -159,7 +159,7 @@ LINES = {
     "convert": 771,
     "tasks": 4_247,
     "text": 1_594,
-    "train": 3_381,
+    "train": 3_384,
     "evaluate": 1_726,
     "lab": 5_574,
     "insight": 1_005,

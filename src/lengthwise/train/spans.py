@@ -166,17 +166,18 @@ class Spans:
         return Batch(*(each[:, :end] for each in batch))
 
     def _of_pieces(self, batch: Batch) -> Batch:
-        """In every second string all but the beginning gives way to pieces, where that makes a string of the task."""
+        """In half of the strings, first in those that are not varied, all but the beginning gives way to pieces, where
+        that makes a string of the task."""
         tokens, targets, mask = (each.cpu() for each in batch)
         size = self.pieces.shape[1]
-        strings, count = len(tokens[::2]), (tokens.shape[1] - 1) // size
+        strings, count = -(-len(tokens) // 2), (tokens.shape[1] - 1) // size
         if not count or not len(self.pieces):
             return batch
         alike = torch.randint(len(self.frequency), (strings, count))
         first = (self.frequency.cumsum(0) - self.frequency)[alike]
         number = first + (torch.rand(strings, count) * self.frequency[alike]).long()
         made = tokens.clone()
-        made[::2, tokens.shape[1] - count * size :] = self.pieces[number].flatten(1)
+        made[:strings, tokens.shape[1] - count * size :] = self.pieces[number].flatten(1)
         answers = self.readout[self.machine.run(made)]
         whole = ((answers != NONE) | ~mask).all(1, keepdim=True)
         own = made.where(whole, tokens), answers.to(targets).where(mask & whole, targets), mask
@@ -185,22 +186,24 @@ class Spans:
     def loss(self, tokens: Tensor) -> Tensor:
         """Of the nodes that were noted when the model read these; within the block."""
         assert self.depth.noted is not None
-        costs, whole, beginnings = [], list[tuple[Tensor, ...]](), list[tuple[Tensor, ...]]()
+        costs, alike = [], list[tuple[Tensor, ...]]()
+        beside = (0, len(self.ends)), (len(self.sizes), 0)  # whole spans and beginnings are no equals
         for group, nodes in enumerate(self.depth.noted):
             read = self.model.norm(nodes.vectors.to(self.model.head.weight.dtype))
             costs += self._answers(tokens, group, nodes, read)
-            for alike, R, of in zip(
-                (whole, beginnings), self.maps, self._in_contexts(tokens, group, nodes), strict=True
-            ):
+            in_contexts = list[Tensor]()
+            for R, sides, of in zip(self.maps, beside, self._in_contexts(tokens, group, nodes), strict=True):
                 asks = of.answers != NONE
                 if bool(asks.any()):
-                    told = (read[of.nodes] @ R.to(read)).unflatten(1, (asks.shape[1], -1))
-                    costs.append(F.cross_entropy(told[asks.to(told.device)], of.answers[asks].to(told.device)))
+                    told = (read[of.nodes] @ R.to(read)).unflatten(1, (asks.shape[1], -1))[asks.to(read.device)]
+                    in_contexts.append(F.cross_entropy(told, of.answers[asks].to(told.device), reduction="none"))
                     if nodes.logits is not None:
-                        alike.append((of.answers, nodes.logits[of.nodes], of.often))
-        known = EQUALS * torch.stack(costs).mean().detach().neg().exp()  # what says nothing yet is no element
-        for each in filter(None, (whole, beginnings)):
-            costs.append(known * equals(*map(torch.cat, zip(*each, strict=True))))
+                        alike.append((F.pad(of.answers, sides, value=NONE), nodes.logits[of.nodes], of.often))
+            if in_contexts:
+                costs.append(torch.cat(in_contexts).mean())
+        if alike:
+            known = torch.stack(costs).mean().detach().neg().exp()  # what says nothing yet is no element
+            costs.append(EQUALS * known * equals(*map(torch.cat, zip(*alike, strict=True))))
         return torch.stack(costs).mean()
 
     def _answers(self, tokens: Tensor, group: int, nodes: NodesOfGroup, read: Tensor) -> list[Tensor]:
