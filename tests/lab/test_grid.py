@@ -79,7 +79,7 @@ def test_a_task_by_name_or_made():
         ({"settings": ["training.steps=1.5"]}, Error, "whole number"),
         ({"settings": ["training.steps=0"]}, Error, "training.steps must be a whole number in 1..1000000000, got 0"),
         ({"settings": ["training.lr=-1"]}, Error, "above 0"),
-        ({"settings": ["training.optimizer=sgd"]}, Error, "'adam' or 'adamw'"),
+        ({"settings": ["training.optimizer=sgd"]}, Error, "'adam', 'adamw' or 'muon'"),
         ({"settings": ["training.lengths=5"]}, Error, "two whole numbers"),
         ({"settings": ["training.lengths=9,5"]}, Error, "LOW"),
         ({"settings": ["training.warmup=2000"]}, Error, "warmup"),
