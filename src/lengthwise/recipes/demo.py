@@ -27,7 +27,9 @@ STEADY: dict[str, Any] = {
     "model.width": 32,
 }
 """So that errors of what a model remembers fade (train/steady.py)."""
-TREE: dict[str, Any] = {**STEADY, **KINDS["discrete"].settings, **WAYS[SETTLED]}
+OWN: dict[str, Any] = {"training.spans": False, "training.optimizer": STEADY["training.optimizer"]}
+"""Parity needs no questions about spans."""
+TREE: dict[str, Any] = {**STEADY, **KINDS["discrete"].settings, **WAYS[SETTLED], **OWN}
 """Nodes that are words of 8 choices among 4: of these a proof is a list."""
 
 
