@@ -543,26 +543,9 @@ CLAIMS = [
     ),
     Claim(
         PROVED,
-        "Of {} RegularGPTs of discrete nodes {} are proved as they were learned, and {} once settled: all on S₃'s "
-        "words, with all six codes their own.",
+        "Of {} RegularGPTs of discrete nodes, which are asked about "
+        "[every span](steady.md#trees-asked-about-every-span), {} are proved as they were learned and {} once settled.",
         lambda: [len(growing_trees("discrete")), *(proved_made("discrete", made) for made in ("learned", "settled"))],
-        lambda: all(
-            n["settled"]["kept"]["own"] == 6 and n["settled"]["made"] == "settled"
-            for n in growing_trees("discrete", "s3-words")
-        ),
-    ),
-    Claim(
-        PROVED,
-        "is wrong after {} symbols, which following its codes shows; its copy and that of {} network that stayed "
-        "unknown kept no code",
-        lambda: [even_pairs_refuted(), len(those(growing_trees("discrete"), raw="unknown"))],
-        lambda: proved_made("discrete", "compiled") == 2,
-    ),
-    Claim(
-        PROVED,
-        "On D₂ none is proved: they are refuted at {} to {} symbols.",
-        lambda: wrong_lengths("discrete", "d-2"),
-        lambda: proved_made("discrete", "settled") == len(growing_trees("discrete", "s3-words")),
     ),
     Claim(
         PROVED,
@@ -730,13 +713,6 @@ def wrong_lengths(model: str, task: str | None = None) -> list[int]:
 def least_and_most(numbers: Iterable[int]) -> list[int]:
     each = list(numbers)
     return [min(each), max(each)]
-
-
-def even_pairs_refuted() -> int:
-    """After how many symbols the tree of discrete nodes is wrong that had learned even pairs."""
-    (network,) = those(growing_trees("discrete", "even-pairs"), raw="refuted")
-    assert network["at 500"] == 1
-    return network["wrong"]
 
 
 def proved_made(model: str, made: str) -> int:

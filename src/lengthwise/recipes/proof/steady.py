@@ -108,7 +108,7 @@ SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
 TASKS: dict[Scale, tuple[str, ...]] = {"smoke": ("parity",), "laptop": LAPTOP_TASKS, "paper": LAPTOP_TASKS}
 STEPS: dict[Scale, int] = {"smoke": 3, "laptop": 3000, "paper": 3000}
 GROWING_STEPS, LONG = 1200, 2400
-"""Of lengths that grow; spans take longer, and so does the penalty."""
+"""Of lengths that grow; D_2's brackets take longer, and so do spans and the penalty."""
 PENALISED = ("cycle-navigation", "RegularGPT")
 """A continuous tree that turns round a cycle drifts, so that its lengths grow with the penalty, too."""
 LONGER: dict[Scale, float] = {"smoke": 0.05, "laptop": 1.0, "paper": 3.0}
@@ -148,7 +148,7 @@ def planned(scale: Scale, row: str, model: str, way: str) -> list[Experiment]:
     steps = min(STEPS[scale], kind.settings.get("training.steps", STEPS[scale]))
     penalised = way == "steady" or (way == SETTLED and (row, model) == PENALISED)
     if way == SETTLED:
-        steps = min(steps, LONG if model == "discrete" or penalised else GROWING_STEPS)
+        steps = min(steps, LONG if model == "discrete" or row == "d-2" or penalised else GROWING_STEPS)
     settings = {
         "training.batch": 64,
         "training.optimizer": "adamw",
