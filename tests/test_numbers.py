@@ -546,6 +546,14 @@ CLAIMS = [
         "Of {} RegularGPTs of discrete nodes, which are asked about "
         "[every span](steady.md#trees-asked-about-every-span), {} are proved as they were learned and {} once settled.",
         lambda: [len(growing_trees("discrete")), *(proved_made("discrete", made) for made in ("learned", "settled"))],
+        lambda: (
+            [
+                (n["at 40"], n["at 500"], n["settled"]["raw"])
+                for n in growing_trees("discrete")
+                if "proved" not in (n["raw"], (n.get("settled") or n)["raw"])
+            ]
+            == [(1, 1, "refuted")]
+        ),
     ),
     Claim(
         PROVED,
@@ -570,8 +578,8 @@ CLAIMS = [
     ),
     Claim(
         PROVED,
-        "of the {} networks that are refuted {} are right on all strings of the table.",
-        lambda: [len(refuted_trees()), len([n for n in refuted_trees() if n["at 40"] == n["at 500"] == 1])],
+        "{} of the {} networks that are refuted is right on all strings of the table.",
+        lambda: [len([n for n in refuted_trees() if n["at 40"] == n["at 500"] == 1]), len(refuted_trees())],
     ),
     Claim(
         "README.md",

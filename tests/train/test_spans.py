@@ -187,6 +187,7 @@ def test_short_strings_have_no_room_for_pieces():
 def test_contexts_that_ask_the_same_are_one_and_the_shortest():
     spans = Spans(tree(PARITY), PARITY, 40)
     assert sorted(spans.sizes.tolist()) == [1, 1, 2, 2]  # behind 0 or 1; before nothing or a 1
+    assert dict(zip(map(tuple, spans.ends.tolist()), spans.end_sizes.tolist(), strict=True)) == {(0, 1): 0, (1, 0): 1}
     assert abs(float(torch.cat(spans.maps, 1).norm(dim=0).square().mean()) - LOUD**2) < 0.3 * LOUD**2
 
 

@@ -156,7 +156,7 @@ class Spans:
             self.depth.noted = None
 
     def drawn(self, batch: Batch) -> Batch:
-        """The batch, with pieces in every second string; where a task asks after every prefix, of half the batches what
+        """The batch, with pieces in half of its strings; where a task asks after every prefix, of half the batches what
         ends at one of its questions."""
         batch = self._of_pieces(batch)
         if self.task.supervision == "last" or int(torch.randint(2, ())):

@@ -124,15 +124,14 @@ def without_start(claim: Claim) -> Claim:
     """
     machine, right = claim.machine, np.where(claim.asked, claim.answer_numbers, -1)
     for q in np.unique(machine.delta).tolist():
-        pairs = {
-            (a, b): None for a, b in zip(machine.delta[machine.start].tolist(), machine.delta[q].tolist(), strict=True)
-        }
-        for a, b in (walk := list(pairs)):  # grows while we walk it
-            if right[a] not in (-1, right[b]):
-                break
-            after = zip(machine.delta[a].tolist(), machine.delta[b].tolist(), strict=True)
-            walk.extend(new := [pair for pair in dict.fromkeys(after) if pair not in pairs])
-            pairs.update(dict.fromkeys(new))
+        met = {(machine.start, q)}
+        for pair in (walk := list(met)):  # grows while we walk it
+            if pair[0] != pair[1]:
+                after = set(zip(*(machine.delta[state].tolist() for state in pair), strict=True)) - met
+                if any(right[a] not in (-1, right[b]) for a, b in after):
+                    break
+                met |= after
+                walk.extend(after)
         else:
             return Claim(Semiautomaton(machine.delta, start=q, symbols=machine.symbols), claim.answers, claim.asked)
     return claim
