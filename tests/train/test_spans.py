@@ -163,6 +163,7 @@ def test_half_of_the_strings_are_of_pieces_of_which_no_class_is_rare(task, lengt
     classes = len(spans.frequency)
     assert classes == {"modular-arithmetic": 3**3 + 2, "parity": 2}[task.name]  # m, s, p; and factors 1 and 2
     counts = spans.in_contexts(made.tokens[:2001, first:].reshape(-1, 8)).unique(dim=0, return_counts=True)[1]
+    assert len(made.tokens[:2001, first:].reshape(-1, 8).unique(dim=0)) > 20 * classes  # any of a class
     each = counts.sum() / classes
     assert len(counts) == classes
     assert bool(((counts - each).abs() < 5 * each.sqrt()).all())

@@ -109,6 +109,21 @@ def test_words_that_differ_where_one_cannot_stand_may_have_one_code(one_code):
         assert (said(one_code, words) == PLUS.answers[states])[PLUS.asked[states]].all()
 
 
+def test_elements_are_one_code_s_where_they_differ_nowhere_that_matters():
+    def level(*maps):
+        n = len(maps)
+        flags = np.zeros(n, dtype=bool)
+        return codes.CodesOfLevel(
+            np.array([[1], [1], [0]])[:n], np.array(maps), flags, flags, np.ones(n, dtype=int), []
+        )
+
+    first, joined = level([3, 0, 9], [2, 9, 9], [9, 9, 9]).joined(nowhere=9) or (None, None)
+    assert first is None  # from state 0 one leads to 3 and one to 2
+    first, joined = level([3, 0, 9], [3, 9, 1], [2, 9, 9]).joined(nowhere=9)
+    assert (first.tolist(), joined.tolist()) == ([2, 0], [[2, 9, 9], [3, 0, 1]])
+    assert level([3, 0, 9], [3, 9, 1]).joined(nowhere=-1) is None
+
+
 def test_what_a_map_says_is_free_only_where_nothing_can_be_asked(one_code):
     stated = certificate.accepted(one_code, PLUS, codes.prove_codes(one_code, PLUS, 60), "given")
     heeded = StatedClaim(PLUS.to_json()).heeded_by(2)
