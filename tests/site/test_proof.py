@@ -104,6 +104,7 @@ def test_affine_forms_hold_what_boxes_lead_to():
 
 @pytest.mark.parametrize(("proved", "near"), [(tomita_5_by_level, 0.01), (one_code_for_two, 0.4)])
 def test_codes_of_levels_are_checked_as_python_checks_them(build, proved, near):
+    """Codes are followed by intervals here, which forget what cancels in the roundings; Python's points do not."""
     certificate, weights = proved()
     listed = certificate["proof"]["codes"]
     fewer = {**certificate, "proof": {**certificate["proof"], "codes": listed[:-1]}}
