@@ -38,10 +38,10 @@ def test_overnight_trains_the_published_network_at_a_published_rate():
         planned("paper", "parity", "regular-gpt C=2"),
     )
     assert [e.seed for e in ours] == [0, 1, 2]
-    assert ours[0].training == published.training.but(lr=5e-4)
-    own = {"width": 64, "initialisation": "official"}
-    assert ours[0].model.options == {**published.model.options, **own}
-    assert ours[0].tests.lengths == published.tests.lengths
+    assert ours[0].training == published.training.but(lr=5e-4, steps=4_000)
+    assert published.training.optimizer.schedule == "constant", "so this is the beginning of it"
+    assert ours[0].model == published.model
+    assert set(ours[0].tests.lengths) < set(published.tests.lengths)
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop"])
