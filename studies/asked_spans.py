@@ -66,7 +66,7 @@ SETTINGS: dict[str, Any] = {
 """Found on seeds 100 to 102."""
 BUDGETS: dict[Scale, scales.Budget] = {
     "smoke": scales.Budget(1.0, 1.0),
-    "laptop": scales.Budget(60.0, 600.0),
+    "laptop": scales.Budget(300.0, 900.0),
     "paper": scales.Budget(300.0, 1800.0),
 }
 CAPTION = (
