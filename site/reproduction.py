@@ -158,10 +158,16 @@ def machine(result: Mapping[str, Any]) -> str:
 
     >>> machine({"provenance": {"cpu": ["AMD EPYC; cores 2, Linux, on cpu"], "date": ["2026-11-20", "2026-11-20"]}})
     '2026-11-20, AMD EPYC of 2 cores'
+    >>> machine({"provenance": {"cpu": ["Xeon; cores 16, Linux, on NVIDIA H100"], "date": ["2026-11-27"]}})
+    '2026-11-27, Xeon of 16 cores with NVIDIA H100'
     """
     made = result["provenance"]
-    cpus = [said.partition("; cores ")[::2] for said in made["cpu"]]
-    named = {f"{name.replace('not recorded', 'a CPU')}{f' of {rest[0]} cores' if rest else ''}" for name, rest in cpus}
+    named = set[str]()
+    for said in made["cpu"]:
+        name, _, rest = said.replace("not recorded", "a CPU").partition("; cores ")
+        device = rest.rpartition(", on ")[2]
+        of = f" of {rest.partition(',')[0]} cores" if rest else ""
+        named.add(name + of + (f" with {device}" if device not in ("", "cpu") else ""))
     dates = sorted(set(made["date"]))
     return f"{' to '.join(dict.fromkeys([dates[0], dates[-1]]))}, {' or '.join(sorted(named))}"
 
