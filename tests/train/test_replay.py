@@ -278,12 +278,12 @@ def test_a_run_on_a_gpu_is_finished_by_a_cpu(model, tmp_path):
         def asked(self, value):
             pass
 
-    experiments = planned(model)
+    experiments = planned(model)[: 1 if model == "lstm" else 2]  # LSTMs are not stacked, but trained one after another
     with pytest.raises(Interrupted):
         run_group(experiments, Job(tmp_path, "cuda", stop=Halfway()))
     stopped = [json.loads(file.read_text().splitlines()[-1])["step"] for file in tmp_path.glob("*/metrics.jsonl")]
-    assert len(stopped) == 2
+    assert len(stopped) == len(experiments)
     assert min(stopped) > 20
     outcomes = run_group(experiments, Job(tmp_path))
-    assert [outcome.error for outcome in outcomes] == [None, None]
+    assert [outcome.error for outcome in outcomes] == [None] * len(experiments)
     assert all(outcome.run.result["steps"] == 60 for outcome in outcomes)
