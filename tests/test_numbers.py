@@ -20,6 +20,7 @@ from hundred_thousand_tokens import HOLDS
 
 from lengthwise import report, tasks, theory
 from lengthwise.lab.collection import networks
+from lengthwise.recipes.papers.regulargpt.table_1 import TABLE_1
 from lengthwise.recipes.proof import scales as proof_scales
 from lengthwise.report.formatting import percent
 from lengthwise.theory.rounding import MARGIN, MOST_STATES, rounding_bounds
@@ -65,6 +66,10 @@ def line_of(name: str, title: str, **said: Any) -> dict[str, Any]:
     """The one line of a panel of which this is said."""
     (line,) = those(panel(name, title), **said)
     return line
+
+
+def asked_spans() -> dict[str, Any]:
+    return line_of("study-asked-spans", "Modular arithmetic", asked="every span")
 
 
 @cache
@@ -622,6 +627,30 @@ CLAIMS = [
             for task in ("Sum(5)", "ModArith(5)")
             for what in ("learned", "seeds")
         ],
+    ),
+    Claim(
+        REGULAR_GPT,
+        "{}, {} and {}% of strings of 500 are right, and {}, {} and {}% of 1,000, in {} seeds of {} (published: {} at "
+        "best, {} on average). As they were learned all are refuted, by strings of {}, {} and {} symbols. Settled, all "
+        "{} are proved right at every length, with all of {} codes their own.",
+        lambda: [
+            *(percent(seed["accuracy"][n]) for n in ("500", "1000") for seed in asked_spans()["seeds"]),
+            *[len(asked_spans()["seeds"])] * 2,
+            *(f"{number:.1f}" for number in TABLE_1["modular-arithmetic"][2]),
+            *(learned["wrong"] for learned, _ in asked_spans()["networks"]),
+            len(those([settled for _, settled in asked_spans()["networks"]], raw="proved")),
+            *{settled["kept"]["own"] for _, settled in asked_spans()["networks"]},
+        ],
+        lambda: all(
+            learned["raw"] == "refuted" and settled["kept"]["own"] == settled["kept"]["all"]
+            for learned, settled in asked_spans()["networks"]
+        ),
+    ),
+    Claim(
+        "README.md",
+        "So are [{} of {}](docs/regulargpt.md#limits) that learned modular arithmetic, and kept every code of "
+        "their own.",
+        lambda: [len(those([n[1] for n in asked_spans()["networks"]], raw="proved")), len(asked_spans()["networks"])],
     ),
     Claim(
         REGULAR_GPT,
