@@ -648,8 +648,8 @@ CLAIMS = [
     ),
     Claim(
         "README.md",
-        "So are [{} of {}](docs/regulargpt.md#limits) that learned modular arithmetic, and kept every code of "
-        "their own.",
+        "Settled, [{} of {}](docs/regulargpt.md#limits) that learned modular arithmetic are proved, too, with all "
+        "codes their own.",
         lambda: [len(those([n[1] for n in asked_spans()["networks"]], raw="proved")), len(asked_spans()["networks"])],
     ),
     Claim(
