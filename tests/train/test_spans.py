@@ -1,6 +1,7 @@
 """The answers of spans: what a tree says of every node, against the model's answer to the tokens under it alone."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from lengthwise.lab.job import Job, run_group
 from lengthwise.models.depth import groups
 from lengthwise.train import NextToken, StringObjective
 from lengthwise.train.settings import Training
-from lengthwise.train.spans import EQUALS, LOUD, Spans, equals
+from lengthwise.train.spans import EQUALS, LOUD, Spans, equal_rows, equals
 from lengthwise.train.state import TrainState
 from lengthwise.train.steady import steadied_parts, with_noise
 from lengthwise.verify.prove.node import Node
@@ -31,10 +32,10 @@ def states_of(task):
     return task.answered if task.answered is not None else torch.ones(task.machine.num_states, dtype=torch.bool)
 
 
-def oracle(model, spans, task, tokens, chunk):
+def oracle(model, spans, task, tokens, chunk, products):
     """The mean over groups of the mean loss at the spans that are strings of the task, each read by itself; of what the
-    nodes of whole spans say of them in every context, asked of the machine symbol by symbol; and the same of those
-    that lack tokens, in every context with nothing before them."""
+    nodes of whole spans say of them in every context, asked of the machine symbol by symbol; the same of those
+    that lack tokens, in every context with nothing before them; and of the products that were drawn."""
     T, costs = tokens.shape[1], []
     for group in range(groups(T, chunk)):
         width = chunk ** (group + 1)
@@ -48,21 +49,43 @@ def oracle(model, spans, task, tokens, chunk):
                     answers.append(F.cross_entropy(model(row[None], last=True)[0], task.readout[state][None]))
                 node = raised(model, row, group)
                 if len(row) == width:
-                    places = zip(spans.place.tolist(), spans.sizes.tolist(), spans.after, strict=True)
-                    around = [(spans.starts[place], size, after) for place, size, after in places]
-                    whole.setdefault(tuple(row.tolist()), said_around(spans, task, row, node, around, spans.maps[0]))
+                    whole.setdefault(tuple(row.tolist()), said_anywhere(spans, task, row, node))
                 else:
-                    start = task.machine.start
-                    around = [
-                        (start, size, end) for size, end in zip(spans.end_sizes.tolist(), spans.ends, strict=True)
-                    ]
-                    losses = said_around(spans, task, row, node, around, spans.maps[1])
-                    beginnings.setdefault(tuple(row.tolist()), losses)
+                    beginnings.setdefault(tuple(row.tolist()), said_after(spans, task, row, node))
         if answers:
             costs.append(torch.stack(answers).mean())
         if losses := [loss for each in (whole, beginnings) for losses in each.values() for loss in losses]:
             costs.append(torch.stack(losses).mean())
+        each = []
+        for made in products[group - 1] if group else []:
+            said = said_after if made.begin else said_anywhere
+            each += [loss for row in made.spans for loss in said(spans, task, row, raised(model, row, group))]
+        if each:
+            costs.append(torch.stack(each).mean())
     return torch.stack(costs).mean()
+
+
+def said_anywhere(spans, task, row, node):
+    places = zip(spans.place.tolist(), spans.sizes.tolist(), spans.after, strict=True)
+    around = [(spans.starts[place], size, after) for place, size, after in places]
+    return said_around(spans, task, row, node, around, spans.maps[0])
+
+
+def said_after(spans, task, row, node):
+    ends = zip(spans.end_sizes.tolist(), spans.ends, strict=True)
+    return said_around(spans, task, row, node, [(task.machine.start, *end) for end in ends], spans.maps[1])
+
+
+def noted_products(spans):
+    """What will be drawn, group after group."""
+    draw, drawn = spans._products, []
+
+    def noted(own, products):
+        drawn.append(draw(own, products))
+        return drawn[-1]
+
+    spans._products = noted
+    return drawn
 
 
 def raised(model, row, group):
@@ -94,15 +117,18 @@ def test_the_loss_is_that_of_each_span_read_by_itself(task, chunk, length, share
     model = tree(task, chunk)
     tokens = task.draw(length, 5, torch.Generator().manual_seed(1))
     spans = Spans(model, task, longest=9)
-    expected = oracle(model, spans, task, tokens, chunk)
-    expected.backward()
-    gradients = [p.grad for p in model.parameters()]
-    model.zero_grad()
+    drawn = noted_products(spans)
     model.reuse_equal_tokens(shared)
     with spans.noted():
         model(tokens, last=True)
         loss = spans.loss(tokens)
     loss.backward()
+    assert any(drawn) == (length > chunk)
+    gradients = [p.grad for p in model.parameters()]
+    model.zero_grad()
+    model.reuse_equal_tokens(False)
+    expected = oracle(model, spans, task, tokens, chunk, drawn)
+    expected.backward()
     assert torch.allclose(loss, expected, atol=1e-12)
     for own, p in zip(gradients, model.parameters(), strict=True):
         own, got = (torch.zeros_like(p) if each is None else each for each in (own, p.grad))
@@ -147,42 +173,94 @@ def test_a_task_that_asks_after_every_prefix_is_cut_at_one_of_them():
     assert all(Spans(tree(PARITY), PARITY, 9).drawn(whole).tokens.shape == (5, 9) for _ in range(9))
 
 
-@pytest.mark.parametrize(("task", "length"), [(PLUS, 30), (PLUS, 10), (PARITY, 29)])
-@pytest.mark.parametrize("supervision", ["last", "prefix"])
-def test_half_of_the_strings_are_of_pieces_of_which_no_class_is_rare(task, length, supervision):
-    task = tasks.get(task.name, **{**task.params, "supervision": supervision})
-    batch, spans = task.sample(length, 4001, torch.Generator().manual_seed(1)), Spans(tree(task), task, 40)
+@pytest.mark.parametrize(("task", "count"), [(PLUS, 29**2), (PARITY, 4)])
+def test_products_are_of_elements_of_which_none_is_rare(task, count):
+    model = tree(task)
+    spans, tokens = Spans(model, task, 40), task.draw(32, 500, torch.Generator().manual_seed(1))
     torch.manual_seed(0)
-    made = spans._of_pieces(batch)
-    first = (length - 1) % 8 + 1
-    assert torch.equal(made.tokens[2001:], batch.tokens[2001:])
-    assert torch.equal(made.tokens[:, :first], batch.tokens[:, :first])
-    assert torch.equal(made.targets[made.mask], task.answer(made.tokens)[made.mask])
-    assert torch.equal(made.mask, batch.mask)
-    assert float((made.tokens[:2001] != batch.tokens[:2001]).any(1).double().mean()) > 0.99
-    classes = len(spans.frequency)
-    assert classes == {"modular-arithmetic": 3**3 + 2, "parity": 2}[task.name]  # m, s, p; and factors 1 and 2
-    counts = spans.in_contexts(made.tokens[:2001, first:].reshape(-1, 8)).unique(dim=0, return_counts=True)[1]
-    assert len(made.tokens[:2001, first:].reshape(-1, 8).unique(dim=0)) > 20 * classes  # any of a class
-    each = counts.sum() / classes
+    with spans.noted():
+        model(tokens, last=True)
+        (own,) = spans._different(tokens, 2, spans.depth.noted[2])
+        (made,) = spans._products([own], [])
+        assert len(made.spans) == count
+        factors, often = [], own.answers.unique(dim=0, return_counts=True)[1]
+        for _ in range(40):
+            (made,) = spans._products([own], [])
+            assert torch.equal(made.answers, spans.in_contexts(made.spans))
+            factors.append(made.spans.view(-1, 8))
+    factors = torch.cat(factors)
+    classes = {"modular-arithmetic": 3**3 + 2, "parity": 2}[task.name]  # m, s, p; and factors 1 and 2
+    counts = spans.in_contexts(factors).unique(dim=0, return_counts=True)[1]
+    each = len(factors) / classes
     assert len(counts) == classes
-    assert bool(((counts - each).abs() < 5 * each.sqrt()).all())
-    if task.name != "parity":
-        plain = spans.in_contexts(batch.tokens[:, first:].reshape(-1, 8)).unique(dim=0, return_counts=True)[1]
-        assert plain.max() > 10 * plain.min()
+    assert bool(((counts - each).abs() < 5 * each**0.5).all())
+    assert len(factors.unique(dim=0)) > 0.5 * min(len(own.spans), len(factors))  # any of an element's spans
+    if task is PLUS:
+        assert often.max() > 10 * often.min()
 
 
-def test_pieces_that_make_no_string_are_left_out():
-    spans, batch = Spans(tree(PLUS), PLUS, 40), PLUS.sample(18, 50, torch.Generator().manual_seed(1))
-    spans.pieces = spans.pieces.roll(1, 1)  # "2 + 1 * …": digits in the place of operators
-    for own, made in zip(batch, spans._of_pieces(batch), strict=True):
-        assert torch.equal(own, made)
+def test_what_is_drawn_are_nodes_of_the_next_group_and_no_longer_than_strings():
+    model = tree(PLUS, nodes="discrete", groups=4, codes=3)
+    model.reuse_equal_tokens()
+    spans, tokens = Spans(model, PLUS, 15), PLUS.draw(14, 50, torch.Generator().manual_seed(1))
+    with spans.noted():
+        model(tokens, last=True)
+        noted = list(spans.depth.noted)
+        own = [spans._different(tokens, g, noted[g]) for g in range(3)]
+        whole, beginning = spans._products(own[1], [])
+        assert [len(each.unique(dim=0)) > 1 for each in (whole.spans, beginning.spans)] == [True, True]
+        assert (whole.begin, whole.spans.shape[1], beginning.begin, beginning.spans.shape[1]) == (False, 8, True, 6)
+        assert [each.begin for each in spans._products(own[2], [])] == [True]  # 16 tokens are no string, 6 + 8 are one
+        assert spans._products([of for of in own[1] if of.begin], []) == []
+        assert spans.depth.noted == noted
+        assert spans.depth._logits is None
+    assert {tuple(row[:2].tolist()) for row in beginning.spans} <= {tuple(row[:2].tolist()) for row in tokens}
+    nodes = model.inner.depth.layers[0].nodes
+    for made in (whole, beginning):
+        assert torch.equal(made.answers, spans.in_contexts(made.spans, made.begin))
+        for row, vector, logits in zip(made.spans[:50], made.vectors, made.logits, strict=False):
+            assert torch.allclose(model.inner.norm(vector), raised(model, row, 2), atol=1e-12)
+            assert torch.allclose(nodes.vectors(logits.argmax(-1)), vector)
 
 
-def test_short_strings_have_no_room_for_pieces():
-    batch = PLUS.sample(8, 50, torch.Generator().manual_seed(1))
-    assert Spans(tree(PLUS), PLUS, 40)._of_pieces(batch) is batch
-    assert Spans(tree(PLUS), PLUS, 6)._of_pieces(batch) is batch
+def test_the_next_group_draws_from_its_own_nodes_and_from_products():
+    model = tree(PARITY)
+    spans, read = Spans(model, PARITY, 40), []
+    draw = spans._products
+
+    def noted(own, products):
+        made = draw(own, products)
+        read.append((own, products, made))
+        return made
+
+    spans._products = noted
+    tokens = PARITY.draw(6, 3, torch.Generator().manual_seed(1))
+    with spans.noted():
+        model(tokens, last=True)
+        spans.loss(tokens)
+    (first, none, made), (own, products, further) = read  # the third group is the last
+    assert [of.spans.shape[1] for of in first] == [2]
+    assert none == []
+    assert products is made
+    assert [(of.begin, of.spans.shape[1]) for of in own] == [(False, 4), (True, 2)]
+    assert [(of.begin, of.spans.shape[1]) for of in further] == [(False, 8), (True, 6)]
+    seen = {tuple(row.tolist()) for of in (own[0], *made) for row in of.spans}
+    assert {tuple(row.tolist()) for row in further[0].spans.view(-1, 4)} <= seen
+    only = {tuple(row.tolist()) for row in own[0].spans}
+    spans._products = draw
+    with spans.noted():
+        model(tokens, last=True)
+        many = [row for _ in range(50) for row in draw(own, made)[0].spans.view(-1, 4)]
+    assert any(tuple(row.tolist()) not in only for row in many)
+
+
+def test_equal_rows_are_numbered_alike():
+    rows = torch.tensor([[3, -1], [0, 2], [3, -1], [-1, 3], [0, 2], [3, -1]])
+    place, number = equal_rows(rows)
+    assert torch.equal(rows[place][number], rows)
+    assert sorted(place.tolist()) == [0, 1, 3]
+    many = torch.randint(-1, 5, (2000, 60), generator=torch.Generator().manual_seed(0))
+    assert len(equal_rows(torch.cat([many, many]))[0]) == len(many.unique(dim=0))
 
 
 def test_contexts_that_ask_the_same_are_one_and_the_shortest():
@@ -192,15 +270,10 @@ def test_contexts_that_ask_the_same_are_one_and_the_shortest():
     assert abs(float(torch.cat(spans.maps, 1).norm(dim=0).square().mean()) - LOUD**2) < 0.3 * LOUD**2
 
 
-def test_equals_are_drawn_to_the_code_that_most_spans_have():
-    rows = torch.tensor([[0, -1], [0, -1], [1, 2], [-1, -1]])
-    logits = torch.tensor([[[2.0, 0.0]], [[0.0, 1.0]], [[0.0, 3.0]], [[5.0, 0.0]]], requires_grad=True)
-    loss = equals(rows, logits, torch.tensor([1, 3, 1, 9]))
-    wanted = F.cross_entropy(logits[:3, 0], torch.tensor([1, 1, 1]))
-    assert torch.allclose(loss, wanted)
-    assert torch.allclose(
-        equals(rows, logits, torch.tensor([3, 1, 1, 9])), F.cross_entropy(logits[:3, 0], torch.tensor([0, 0, 1]))
-    )
+def test_equals_are_drawn_to_the_code_that_most_of_them_have():
+    rows = torch.tensor([[0, -1], [0, -1], [0, -1], [1, 2], [-1, -1]])
+    logits = torch.tensor([[[2.0, 0.0]], [[0.0, 1.0]], [[0.0, 0.5]], [[3.0, 0.0]], [[5.0, 0.0]]])
+    assert torch.allclose(equals(rows, logits), F.cross_entropy(logits[:4, 0], torch.tensor([1, 1, 1, 0])))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +281,7 @@ def test_equals_are_drawn_to_the_code_that_most_spans_have():
     [
         (PARITY, models.build("lstm", vocab_size=2, num_outputs=2), "only trees of one layer"),
         (PARITY, tree(PARITY, thickness=2), "only trees of one layer"),
-        (tasks.get("mqar"), tree(PARITY), "with a machine"),
+        (tasks.get("mqar"), tree(PARITY), "must have a machine"),
         (tasks.get("word-problem", group="S3xS3", held_out_pairs=[[0, 1]]), tree(PARITY), "holds strings out"),
     ],
 )
@@ -221,11 +294,12 @@ def test_equals_are_looked_for_in_all_groups_together_and_among_beginnings_apart
     model = tree(PARITY, nodes="discrete", groups=4, codes=3)
     model.reuse_equal_tokens()
     spans, tokens = Spans(model, PARITY, 40), PARITY.draw(11, 6, torch.Generator().manual_seed(2))
+    drawn = noted_products(spans)
     with spans.noted():
         model(tokens, last=True)
         loss = spans.loss(tokens)
         noted = spans.depth.noted
-        whole, beginnings = ([], [], []), ([], [], [])
+        whole, beginnings = ([], []), ([], [])
         for group, nodes in enumerate(noted):
             width = 2 ** (group + 1)
             count, lacking = divmod(11, width)
@@ -235,20 +309,24 @@ def test_equals_are_looked_for_in_all_groups_together_and_among_beginnings_apart
                 spans.in_contexts,
                 whole,
             )
-            lacks = (tokens[:, :lacking], nodes.ids[:, 0], spans.of_beginnings, beginnings)
-            for every, ids, ask, (rows, logits, counts) in (parts, lacks) if count else (lacks,):
+            lacks = (tokens[:, :lacking], nodes.ids[:, 0], partial(spans.in_contexts, begin=True), beginnings)
+            for every, ids, ask, (rows, logits) in (parts, lacks) if count else (lacks,):
                 for span in every.unique(dim=0):
                     there = (every == span).all(1)
                     rows.append(ask(span[None])[0])
                     logits.append(nodes.logits[ids[there][0]])
-                    counts.append(int(there.sum()))
-        last = [equals(torch.stack(r), torch.stack(x), torch.tensor(n)) for r, x, n in (whole, beginnings)]
+        for made in (each for several in drawn for each in several):
+            for part, own in zip(beginnings if made.begin else whole, (made.answers, made.logits), strict=True):
+                part += own
+        last = [equals(torch.stack(r), torch.stack(x)) for r, x in (whole, beginnings)]
         spans.depth.noted = [nodes._replace(logits=None) for nodes in noted]
+        again = iter(drawn.copy())
+        spans._products = lambda *_: [each._replace(logits=None) for each in next(again)]
         others = spans.loss(tokens)
-    # answers and contexts of four groups, and equals
-    alike = sum(each * len(n) for each, (_, _, n) in zip(last, (whole, beginnings), strict=True))
-    alike = alike / (len(whole[2]) + len(beginnings[2]))
-    assert torch.allclose(loss * 9, others * 8 + EQUALS * others.neg().exp() * alike)
+    # answers and contexts of four groups, contexts of the products of three, and equals
+    alike = sum(each * len(n) for each, (_, n) in zip(last, (whole, beginnings), strict=True))
+    alike = alike / (len(whole[1]) + len(beginnings[1]))
+    assert torch.allclose(loss * 12, others * 11 + EQUALS * others.neg().exp() * alike)
     assert min(float(each.detach()) for each in last) > 0.1
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -54,10 +55,7 @@ def groups(length: int, chunk: int) -> int:
     >>> [groups(n, 5) for n in (1, 5, 6, 25, 125, 126)]
     [1, 1, 2, 2, 3, 4]
     """
-    count = 1
-    while chunk**count < length:
-        count += 1
-    return count
+    return next(l for l in count(1) if chunk**l >= length)
 
 
 class DepthPolicy(nn.Module):
@@ -158,8 +156,7 @@ class Adaptive(DepthPolicy):
         placed: Placed | None = None,
     ) -> Tensor:
         """`equal`: as in `Fixed`; here the short way to the last position uses it."""
-        if self.noise:
-            self._met, self._level = [], level
+        self._met, self._level = [], level
         if cache is not None:
             return self._go_on(x, layout, level, last, cache, placed)
         if layout.piece is not None and last and self.shortens:
@@ -201,9 +198,7 @@ class Adaptive(DepthPolicy):
                 tokens = align_right(tokens[..., None], layout)[0][..., 0]
             x, layout = align_right(x, layout)
             n = layout.positions[:, -1:] + 1
-        nodes = None
-        if tokens is not None and layout.sequences is None:
-            nodes = leaves(x, tokens, layout)
+        nodes = leaves(x, tokens, layout) if tokens is not None and layout.sequences is None else None
         answer = x[:, -1:]
         number = 0
         while number < depth:
@@ -228,6 +223,11 @@ class Adaptive(DepthPolicy):
         ids = shared.ids if shared else torch.arange(len(vectors), device=x.device).view(x.shape[:2])
         logits, self._logits = self._logits, None
         self.noted.append(NodesOfGroup(vectors, None if logits is None else logits.flatten(0, 1), ids))
+
+    def over(self, x: Tensor) -> NodesOfGroup:
+        """The node over each C of these (N,C,D), as the last tree has it."""
+        self._note(self._nodes(x, Layout.of(x), self._level.at(0), stride=self.chunk), None)
+        return (self.noted or []).pop()
 
     def _climb_far(self, x: Tensor, layout: Layout, level: Level) -> tuple[Tensor, Layout, int]:
         """One group or, of a long text, as many as a piece of it that stays in the cache can climb alone."""

@@ -13,8 +13,8 @@ alone, the lowest nodes learn through log_C T groups from one answer. A node ove
 but contexts in which it has one. R is drawn once and not trained, so that no checkpoint has to hold it: a node says
 along fixed directions what may be asked of it. Spans of equal answers in all contexts are equals (Myhill and Nerode),
 and their code is the one that most of them have in this batch: an element of many codes is as many products to learn.
-Products of rare elements are to be learned too, so half of the strings are of pieces, in which all elements are as
-frequent.
+Products are to be learned, of rare elements too. So a group is asked besides about nodes over C of its own that are
+drawn, where all elements are as likely: that is one node more for a product, which takes a whole string to read.
 
 All this is strings of the training lengths, and their answers. The machine of the task is how they are come by: a span
 is run from the state after v, and what is answered after u is looked up.
@@ -25,6 +25,7 @@ groups of M choices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -47,21 +48,27 @@ LOUD = 6.0
 """The standard deviation of what R makes of a node."""
 EQUALS = 4.0
 """So much counts the loss of equals once all else is known."""
-PIECES = 2**15
-"""So many pieces of strings are drawn."""
+PIECES = 1000
+"""Contexts are to tell the pieces of so many strings apart."""
+DRAWN = 1024
+"""At most so many products of a group's nodes are drawn."""
 NONE = -1
 """In the place of an answer: there is no question."""
 
 
-class InContexts(NamedTuple):
-    """Different spans and the nodes over them."""
+class Different(NamedTuple):
+    """Different spans, each with a node over it."""
 
+    begin: bool
+    """They begin their strings, and have fewer tokens than a node has room for."""
+    spans: Tensor
+    """(N,n)"""
     answers: Tensor
     """(N,K) in every context."""
-    nodes: Tensor
-    """(N,) a node over each."""
-    often: Tensor
-    """(N,) how often each is there."""
+    vectors: Tensor
+    """(N,D)"""
+    logits: Tensor | None
+    """(N,G,M) what discrete nodes were chosen by."""
 
 
 class Spans:
@@ -74,15 +81,10 @@ class Spans:
         inner = getattr(model, "inner", model)
         depth = getattr(inner, "depth", None)
         if not isinstance(inner, LengthwiseForCausalLM) or not isinstance(depth, Adaptive) or not depth.shares_subtrees:
-            raise Error(
-                "training.spans: only trees of one layer a group, such as regular-gpt's, have them. Leave it off."
-            )
+            raise Error("training.spans: only trees of one layer a group have them, as regular-gpt's. Leave it off.")
         if task.machine is None or task.padding is not None or task.kind != "class" or task.scoring != "last":
-            raise Error(
-                f"training.spans: {task.name} must be a task with a machine, of one token a symbol. Leave it off."
-            )
-        self.model, self.depth, self.task, self.longest = inner, depth, task, longest
-        self.machine = task.machine
+            raise Error(f"training.spans: {task.name} must have a machine, and one token a symbol. Leave it off.")
+        self.model, self.depth, self.task, self.machine, self.longest = inner, depth, task, task.machine, longest
         lengths = [n for n in range(1, AROUND + 1) if task.problem(n) is None]
         if not lengths or task.held_out(task.sample(lengths[0], 1, generator("spans")).tokens) is not None:
             raise Error(f"training.spans: {task.name} holds strings out, or has no short ones. Leave it off.")
@@ -90,32 +92,22 @@ class Spans:
         asked = torch.ones(self.machine.num_states, dtype=torch.bool) if task.answered is None else task.answered
         self.readout = torch.where(asked, task.readout, NONE)
         """(Q,)"""
-        pieces = self._draw_pieces()
-        self._draw_contexts(lengths, pieces)
-        _, alike, self.frequency = self.in_contexts(pieces).unique(dim=0, return_inverse=True, return_counts=True)
-        self.pieces = pieces[alike.argsort(stable=True)]
-        """(P,W) equals next to each other; `frequency` says how many are so."""
+        self._draw_contexts(lengths)
         width = self.model.config.width
         R = torch.randn(width, (len(self.sizes) + len(self.ends)) * task.outputs, generator=generator("spans", width))
         self.maps = (R * (LOUD * width**-0.5)).split([len(self.sizes) * task.outputs, len(self.ends) * task.outputs], 1)
         """Of contexts, and of those that are behind a beginning alone."""
 
-    def _draw_pieces(self) -> Tensor:
-        """(P,W) pieces of strings, but of no beginning; none where strings have no room for one."""
-        size = max(n for k in range(AROUND) if (n := self.depth.chunk**k) <= AROUND)
-        longest = max(n for n in range(1, self.longest + 1) if self.task.problem(n) is None)
-        count = (longest - 1) // size
-        draw = generator("pieces", self.task.name, self.task.params)
-        tokens = self.task.sample(longest, PIECES // max(count, 1), draw).tokens
-        return tokens[:, longest - count * size :].reshape(-1, size)
-
-    def _draw_contexts(self, lengths: list[int], pieces: Tensor) -> None:
+    def _draw_contexts(self, lengths: list[int]) -> None:
         """`CONTEXTS` of them, and of three times as many those that tell pieces apart which were equals so far."""
         draw = generator("contexts", self.task.name, self.task.params)
+        size = max(n for k in range(AROUND) if (n := self.depth.chunk**k) <= AROUND)
+        longest = max(n for n in range(1, self.longest + 1) if self.task.problem(n) is None)
+        strings = self.task.sample(longest, PIECES, generator("pieces", self.task.name, self.task.params)).tokens
+        pieces = strings[:, (longest - 1) % size + 1 :].reshape(-1, size).unique(dim=0)  # of no beginning
         contexts, ends = {}, dict[tuple[int, ...], int]()
         every = torch.arange(self.machine.num_states)
-        different = pieces[: PIECES // 8].unique(dim=0)
-        classes = torch.zeros(len(different), dtype=torch.long)
+        classes, count = torch.zeros(len(pieces), dtype=torch.long), 0
         for number in range(4 * CONTEXTS):
             n = lengths[int(torch.randint(len(lengths), (), generator=draw))]
             word = self.task.draw(n, 1, draw)[0]
@@ -125,14 +117,11 @@ class Spans:
             answers = self.readout[after]
             end = tuple(answers.tolist())
             key = (before, *end)
-            if key not in contexts and len(different):
-                here = answers[self.machine.run(different, start=before)[:, -1]]
-                finer = (classes * (self.task.outputs + 1) + here - NONE).unique(return_inverse=True)[1]
-                if number >= CONTEXTS and finer.max() == classes.max():
-                    continue
-                classes = finer
-            elif number >= CONTEXTS:
+            here = answers[self.machine.run(pieces, start=before)[:, -1]]
+            different, finer = (classes * (self.task.outputs + 1) + here - NONE).unique(return_inverse=True)
+            if number >= CONTEXTS and len(different) == count:
                 continue
+            classes, count = finer, len(different)
             if key not in contexts or i + n - j < contexts[key][0]:
                 contexts[key] = (i + n - j, answers)
             ends[end] = min(n - j, ends.get(end, AROUND))
@@ -156,63 +145,63 @@ class Spans:
             self.depth.noted = None
 
     def drawn(self, batch: Batch) -> Batch:
-        """The batch, with pieces in half of its strings; where a task asks after every prefix, of half the batches what
-        ends at one of its questions."""
-        batch = self._of_pieces(batch)
+        """Where a task asks after every prefix, of half the batches what ends at one of its questions."""
         if self.task.supervision == "last" or int(torch.randint(2, ())):
             return batch
         ends = batch.mask.all(0).nonzero()
         end = int(ends[int(torch.randint(len(ends), ()))]) + 1
         return Batch(*(each[:, :end] for each in batch))
 
-    def _of_pieces(self, batch: Batch) -> Batch:
-        """In half of the strings, first in those that are not varied, all but the beginning gives way to pieces, where
-        that makes a string of the task."""
-        tokens, targets, mask = (each.cpu() for each in batch)
-        size = self.pieces.shape[1]
-        strings, count = -(-len(tokens) // 2), (tokens.shape[1] - 1) // size
-        if not count or not len(self.pieces):
-            return batch
-        alike = torch.randint(len(self.frequency), (strings, count))
-        first = (self.frequency.cumsum(0) - self.frequency)[alike]
-        number = first + (torch.rand(strings, count) * self.frequency[alike]).long()
-        made = tokens.clone()
-        made[:strings, tokens.shape[1] - count * size :] = self.pieces[number].flatten(1)
-        answers = self.readout[self.machine.run(made)]
-        whole = ((answers != NONE) | ~mask).all(1, keepdim=True)
-        own = made.where(whole, tokens), answers.to(targets).where(mask & whole, targets), mask
-        return Batch(*(each.to(batch.tokens.device) for each in own))
-
     def loss(self, tokens: Tensor) -> Tensor:
         """Of the nodes that were noted when the model read these; within the block."""
         assert self.depth.noted is not None
-        costs, alike = [], list[tuple[Tensor, ...]]()
-        beside = (0, len(self.ends)), (len(self.sizes), 0)  # whole spans and beginnings are no equals
+        costs, asked, products = [], list[Different](), list[Different]()
         for group, nodes in enumerate(self.depth.noted):
-            read = self.model.norm(nodes.vectors.to(self.model.head.weight.dtype))
-            costs += self._answers(tokens, group, nodes, read)
-            in_contexts = list[Tensor]()
-            for R, sides, of in zip(self.maps, beside, self._in_contexts(tokens, group, nodes), strict=True):
-                asks = of.answers != NONE
-                if bool(asks.any()):
-                    told = (read[of.nodes] @ R.to(read)).unflatten(1, (asks.shape[1], -1))[asks.to(read.device)]
-                    in_contexts.append(F.cross_entropy(told, of.answers[asks].to(told.device), reduction="none"))
-                    if nodes.logits is not None:
-                        alike.append((F.pad(of.answers, sides, value=NONE), nodes.logits[of.nodes], of.often))
-            if in_contexts:
-                costs.append(torch.cat(in_contexts).mean())
-        if alike:
-            known = torch.stack(costs).mean().detach().neg().exp()  # what says nothing yet is no element
-            costs.append(EQUALS * known * equals(*map(torch.cat, zip(*alike, strict=True))))
+            costs += self._answers(tokens, group, nodes)
+            own = self._different(tokens, group, nodes)
+            for several in own, products:
+                if in_contexts := [told for each in several if len(told := self._told(each))]:
+                    costs.append(torch.cat(in_contexts).mean())
+                asked += several
+            products = self._products(own, products) if group + 1 < len(self.depth.noted) else []
+        known = torch.stack(costs).mean().detach().neg().exp()  # what says nothing yet is no element
+        if asked[0].logits is not None:
+            beside = (0, len(self.ends)), (len(self.sizes), 0)  # whole spans and beginnings are no equals
+            rows = torch.cat([F.pad(of.answers, beside[of.begin], value=NONE) for of in asked])
+            costs.append(EQUALS * known * equals(rows, torch.cat([of.logits for of in asked if of.logits is not None])))
         return torch.stack(costs).mean()
 
-    def _answers(self, tokens: Tensor, group: int, nodes: NodesOfGroup, read: Tensor) -> list[Tensor]:
+    def _told(self, of: Different) -> Tensor:
+        """The loss of each of these in each context in which it has an answer."""
+        asks = of.answers != NONE
+        read = self.model.norm(of.vectors.to(self.model.head.weight.dtype))
+        told = (read @ self.maps[of.begin].to(read)).unflatten(1, (asks.shape[1], -1))[asks.to(read.device)]
+        return F.cross_entropy(told, of.answers[asks].to(told.device), reduction="none")
+
+    def _products(self, own: list[Different], products: list[Different]) -> list[Different]:
+        """Nodes over C of these nodes, each of an element drawn first, all alike; the first may begin a string."""
+        made, whole = [], [of for of in own + products if not of.begin]
+        for first in whole, [of for of in own if of.begin]:
+            factors = [first, *[whole] * (self.depth.chunk - 1)]
+            if not (first and whole) or sum(of[0].spans.shape[1] for of in factors) > self.longest:
+                continue
+            elements = [equal_rows(torch.cat([each.answers for each in of]))[1] for of in factors]
+            count = min(DRAWN, math.prod(int(element.max()) + 1 for element in elements))
+            drawn = list(zip(factors, [drawn_alike(element, count) for element in elements], strict=True))
+            spans = torch.cat([torch.cat([each.spans for each in of])[i] for of, i in drawn], 1)
+            below = torch.stack([torch.cat([each.vectors for each in of])[i] for of, i in drawn], 1)
+            node, begin = self.depth.over(below), first[0].begin
+            made.append(Different(begin, spans, self.in_contexts(spans, begin), node.vectors, node.logits))
+        return made
+
+    def _answers(self, tokens: Tensor, group: int, nodes: NodesOfGroup) -> list[Tensor]:
         answers = self.answers(tokens, group)
         asks = answers != NONE
         if not bool(asks.any()):
             return []
-        here = self.model.head(read)[nodes.ids[asks.to(nodes.ids.device)]][:, : self.task.outputs]
-        return [F.cross_entropy(here, answers[asks].to(here.device))]
+        here = nodes.vectors[nodes.ids[asks.to(nodes.ids.device)]].to(self.model.head.weight.dtype)
+        told = self.model.head(self.model.norm(here))[:, : self.task.outputs]
+        return [F.cross_entropy(told, answers[asks].to(told.device))]
 
     def answers(self, tokens: Tensor, group: int) -> Tensor:
         """(B,n) the answers of the spans under the nodes of a group, or that there is no question."""
@@ -227,43 +216,54 @@ class Spans:
             answers[:, 0] = NONE  # alone it has fewer groups
         return answers
 
-    def _in_contexts(self, tokens: Tensor, group: int, nodes: NodesOfGroup) -> tuple[InContexts, InContexts]:
-        """Of different whole spans; and of the beginnings of strings, which lack tokens."""
+    def _different(self, tokens: Tensor, group: int, nodes: NodesOfGroup) -> list[Different]:
+        """The whole spans under a group's nodes, and the beginnings of strings, which lack tokens."""
         width, tokens = self.depth.chunk ** (group + 1), tokens.cpu()
         whole, lacking = divmod(tokens.shape[1], width)
-        parts = tokens[:, lacking:].reshape(-1, width), tokens[:, :lacking] if lacking else tokens[:0, :1]
-        ids = nodes.ids[:, nodes.ids.shape[1] - whole :].reshape(-1), nodes.ids[: len(parts[1]), 0]
-        both = []
-        for spans, own, ask in zip(parts, ids, (self.in_contexts, self.of_beginnings), strict=True):
-            different, index, count = spans.unique(dim=0, return_inverse=True, return_counts=True)
-            node = own.new_empty(len(different)).scatter_(0, index.to(own.device), own)
-            both.append(InContexts(ask(different), node, count))
-        return both[0], both[1]
+        last = nodes.ids[:, nodes.ids.shape[1] - whole :].reshape(-1)
+        parts = (False, tokens[:, lacking:].reshape(-1, width), last), (True, tokens[:, :lacking], nodes.ids[:, 0])
+        different = []
+        for begin, spans, ids in parts:
+            if spans.numel():
+                one = equal_rows(spans)[0]
+                node, spans = ids[one], spans[one]
+                logits = None if nodes.logits is None else nodes.logits[node]
+                different.append(Different(begin, spans, self.in_contexts(spans, begin), nodes.vectors[node], logits))
+        return different
 
-    def of_beginnings(self, spans: Tensor) -> Tensor:
-        """(N,U) the answers after these (N,width) and what may follow."""
-        known = self.ends[:, self.machine.run(spans)[:, -1]].T
-        return known.masked_fill(self.end_sizes + spans.shape[1] > self.longest, NONE)
-
-    def in_contexts(self, spans: Tensor) -> Tensor:
-        """(N,K) the answers of these (N,width) in all contexts."""
-        if not len(spans):
-            return torch.empty(0, len(self.sizes), dtype=torch.long)
-        states = torch.stack([self.machine.run(spans, start=q)[:, -1] for q in self.starts])
-        known = self.after[torch.arange(len(self.sizes))[:, None], states[self.place]].T
-        return known.masked_fill(self.sizes + spans.shape[1] > self.longest, NONE)
+    def in_contexts(self, spans: Tensor, begin: bool = False) -> Tensor:
+        """(N,K) the answers of these (N,n) in all contexts; (N,U) with what may follow, if they begin their strings."""
+        if begin:
+            known, sizes = self.ends[:, self.machine.run(spans)[:, -1]].T, self.end_sizes
+        else:
+            states = torch.stack([self.machine.run(spans, start=q)[:, -1] for q in self.starts])
+            known, sizes = self.after[torch.arange(len(self.sizes))[:, None], states[self.place]].T, self.sizes
+        return known.masked_fill(sizes + spans.shape[1] > self.longest, NONE)
 
 
-def equals(rows: Tensor, logits: Tensor, counts: Tensor) -> Tensor:
-    """How far nodes of equal rows (N,K) are from one code: that which most of the spans under them have, by groups.
+def equal_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the first place of each different row, and for each of these (N,K) integers the number of its row."""
+    # rows are told apart by sums of random multiples, modulo 2^64
+    factors = torch.randint(2**62, rows.shape[1:], generator=generator("rows", rows.shape[1])) * 2 + 1
+    different, number = (rows * factors).sum(1).unique(return_inverse=True)
+    first = torch.full_like(different, len(rows)).scatter_reduce(0, number, torch.arange(len(rows)), "amin")
+    return first, number
 
-    `logits`: (N,G,M). `counts`: (N,) of how many spans each is. A row without an answer says nothing.
+
+def drawn_alike(element: Tensor, count: int) -> Tensor:
+    """(count,) places in `element` (N,), where each element is as likely, and each of its places."""
+    frequency = element.bincount()
+    drawn = torch.randint(len(frequency), (count,))
+    number = (frequency.cumsum(0) - frequency)[drawn] + (torch.rand(count) * frequency[drawn]).long()
+    return element.argsort(stable=True)[number]
+
+
+def equals(rows: Tensor, logits: Tensor) -> Tensor:
+    """How far nodes of equal rows (N,K) are from one code, that which most of them have, by groups.
+
+    `logits`: (N,G,M). A row without an answer says nothing.
     """
-    device = logits.device
-    told = (rows != NONE).any(1)
-    _, alike = rows.unique(dim=0, return_inverse=True)
-    votes = F.one_hot(logits.argmax(-1), logits.shape[-1]) * counts.to(device)[:, None, None]
-    alike = alike.to(device)
-    code = torch.zeros_like(votes).index_add_(0, alike, votes).argmax(-1)[alike]
-    each = F.cross_entropy(logits.movedim(-1, 1), code, reduction="none").mean(1)
-    return each[told.to(device)].mean()
+    told, element = (rows != NONE).any(1).to(logits.device), equal_rows(rows)[1].to(logits.device)
+    votes = F.one_hot(logits.argmax(-1), logits.shape[-1])
+    code = torch.zeros_like(votes).index_add_(0, element, votes).argmax(-1)[element]
+    return F.cross_entropy(logits.movedim(-1, 1), code, reduction="none").mean(1)[told].mean()
