@@ -156,7 +156,8 @@ class Adaptive(DepthPolicy):
         placed: Placed | None = None,
     ) -> Tensor:
         """`equal`: as in `Fixed`; here the short way to the last position uses it."""
-        self._met, self._level = [], level
+        if self.noise or self.noted is not None:
+            self._met, self._level = [], level
         if cache is not None:
             return self._go_on(x, layout, level, last, cache, placed)
         if layout.piece is not None and last and self.shortens:
@@ -199,8 +200,7 @@ class Adaptive(DepthPolicy):
             x, layout = align_right(x, layout)
             n = layout.positions[:, -1:] + 1
         nodes = leaves(x, tokens, layout) if tokens is not None and layout.sequences is None else None
-        answer = x[:, -1:]
-        number = 0
+        answer, number = x[:, -1:], 0
         while number < depth:
             # Tokens that stand C^l apart are next to each other by now, and the layers are themselves at level 0.
             above = nodes and grouped(nodes, C, self._nodes, level)
