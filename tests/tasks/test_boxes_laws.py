@@ -61,7 +61,7 @@ def agree(found, expected):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("small", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_checker_accepts_every_story(form, small):
     for prompt, answer in texts(form, *(SMALL[form] if small else ())):
         check(prompt, answer, form)
@@ -104,7 +104,7 @@ def test_a_removed_object_may_come_back(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("small", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_operations_and_boxes_are_uniform_where_they_are_valid(form, small):
     verbs, expected_verbs, boxes, expected_boxes, targets, expected_targets = (Counter() for _ in range(6))
     for _, free, before, operation in steps(form, *(SMALL[form] if small else ())):
@@ -136,7 +136,7 @@ def test_operations_and_boxes_are_uniform_where_they_are_valid(form, small):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("small", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_objects_are_coin_flips_and_poisson(form, small):
     coins, expected_coins, puts, expected_puts, names, expected_names = (Counter() for _ in range(6))
     for _, free, before, operation in steps(form, *(SMALL[form] if small else ())):

@@ -113,7 +113,8 @@ def said_around(spans, task, row, node, around, map):
     ("task", "chunk", "length"),
     [*((PARITY, c, n) for c in (2, 3) for n in (1, 2, 7, 9, 13)), *((PLUS, c, n) for c in (2, 3) for n in (2, 8, 14))],
 )
-def test_the_loss_is_that_of_each_span_read_by_itself(task, chunk, length, shared):
+def test_the_loss_is_that_of_each_span_read_by_itself(task, chunk, length, shared, monkeypatch):
+    monkeypatch.setattr("lengthwise.train.spans.DRAWN", 64)
     model = tree(task, chunk)
     tokens = task.draw(length, 5, torch.Generator().manual_seed(1))
     spans = Spans(model, task, longest=9)

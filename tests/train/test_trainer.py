@@ -344,6 +344,7 @@ def test_weights_of_another_model_are_refused(tmp_path, quick):
         state.restore(other.saved())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about the allocator of glibc")
 def test_freed_memory_is_kept():
     """In a process of its own, for what else runs in this one may have had the same effect."""

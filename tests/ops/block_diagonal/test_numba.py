@@ -103,6 +103,7 @@ def test_auto_uses_it_and_a_block_of_code_can_ask_for_it(monkeypatch):
     assert len(calls) == 2
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_kept_on_disk():
     """Its directory cannot be written to, nor can the user's: it compiles all the same."""
     script = """
