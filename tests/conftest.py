@@ -3,11 +3,14 @@ machine threads wait for one another. Results are bit for bit the same only betw
 
 LENGTHWISE_TEST_THREADS=2 asks for another number, to see that no test depends on it. No example of a property has a
 deadline, which a busy machine would miss. `quick` makes a short experiment, to be varied by keywords.
+
+What tests write is kept in memory where there is room: a run's records are synchronised to the disk by the thousand.
 """
 
 import multiprocessing
 import multiprocessing.forkserver
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,6 +21,10 @@ from hypothesis import settings
 THREADS = os.environ.get("LENGTHWISE_TEST_THREADS", "1")
 os.environ["OMP_NUM_THREADS"] = THREADS
 torch.set_num_threads(int(THREADS))
+
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= 2**31:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 settings.register_profile("lengthwise", deadline=None)
 settings.load_profile("lengthwise")
