@@ -44,7 +44,7 @@ SETTINGS: dict[str, Any] = {
     "model.groups": 32,
     "model.codes": 4,
     "model.depth": "position",
-    "training.steps": 8_000,
+    "training.steps": 16_000,
     "training.batch": 256,
     "training.lr": 3e-3,
     "training.betas": [0.95, 0.98],
