@@ -6,6 +6,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 SETUP := .venv/.setup-done
 DEV := .venv/.dev-done
+# Where this is set, every process that a test starts would compile the library anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all bench gpu lint docs dist theorem clean browser coq
