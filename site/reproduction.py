@@ -239,10 +239,12 @@ def chains(result: dict[str, Any]) -> Finding:
     beside = [row for row in rows if row["published"]]
     near = [abs(row["mean"] - row["published"][1] / 100) <= WITHIN for row in beside]
     said = f"{sum(near)} of {len(beside)} rows of the published length are within {100 * WITHIN:.0f} points."
+    missing = len(chacal.chains.TOY) - len(beside)
     if any(row["seeds"] == 1 for row in beside):
         verdict, said = NOTHING, f"{said} They have one seed."
     else:
-        verdict = REPRODUCED if all(near) else IN_PART if any(near) else DIFFERENT
+        verdict = REPRODUCED if all(near) and not missing else IN_PART if any(near) else DIFFERENT
+        said += f" The other {missing} have not been run." if missing else ""
     head = ["model", "tokens", "seeds", "published accuracy", "here"]
     cells = [
         [

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lengthwise import recipes
+from lengthwise.recipes.papers.chacal.chains import TOY as CHAINS
 
 from .conftest import script
 
@@ -60,6 +61,22 @@ def test_verdicts_of_cells(made, cells, verdict):
     found = made.compared("Measured")({"panels": [{"title": "Measured beside", "data": rows}]})
     assert found.verdict == verdict
     assert "50.0 → 100.0" in found.table
+
+
+def test_chains_are_reproduced_once_every_row_is_there(made):
+    def found(*means):
+        rows = zip(CHAINS, means, strict=False)
+        data = [{"model": c.label, "tokens": 128, "seeds": 3, "published": CHAINS[c], "mean": mean} for c, mean in rows]
+        return made.chains({"panels": [{"title": "Measured beside", "data": data}]})
+
+    published = [row.accuracy / 100 for row in CHAINS.values()]
+    assert found(*published).verdict == "reproduced"
+    assert found(0.1, *published[1:]).verdict == "in part"
+    assert found(*published[:2])[:2] == (
+        "in part",
+        "2 of 2 rows of the published length are within 5 points. The other 4 have not been run.",
+    )
+    assert found(0.1, 0.1).verdict == "different"
 
 
 def test_a_jump_is_told_from_a_rise(made):

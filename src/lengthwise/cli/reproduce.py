@@ -27,7 +27,7 @@ def reproduce(
     ] = "",
     scale: Annotated[
         Literal["smoke", "laptop", "overnight", "paper"],
-        "smoke: seconds; laptop: minutes to an hour on two cores; overnight: the published networks, in hours a row; "
+        "smoke: seconds; laptop: minutes to an hour on two cores; overnight: nearer to the published, in hours a row; "
         "paper: the published setting.",
     ] = "laptop",
     only: Annotated[list[str] | None, "Run only this row of the table; repeat it for more.", Typed("ROW")] = None,

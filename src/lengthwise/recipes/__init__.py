@@ -84,7 +84,7 @@ TABLES: dict[tuple[str, str], RecipeFunction] = {
 }
 
 
-OVERNIGHT = (("lrnn", "table-2"), ("regulargpt", "table-1"))
+OVERNIGHT = (("lrnn", "table-2"), ("regulargpt", "table-1"), ("chacal", "table-1"))
 """The tables of ours that have the scale `overnight`."""
 
 
@@ -111,7 +111,7 @@ def get(paper: str, table: str = "", scale: Scale = "laptop", settings: Sequence
     if scale not in get_args(Scale):
         raise UnknownName("scale", scale, get_args(Scale))
     if table and scale == "overnight" and (paper, table) not in OVERNIGHT:
-        there = " and ".join(map(" ".join, OVERNIGHT))
+        there = ", ".join(map(" ".join, OVERNIGHT))
         raise Error(f"{name} has no scale overnight, as {there} have. Take laptop or paper.")
     taken = settings_by_name(name, make, settings)
     if table:

@@ -15,7 +15,7 @@ from .common.grid import Grid
 
 Scale = Literal["smoke", "laptop", "overnight", "paper"]
 """smoke: seconds, in the tests; laptop: minutes to an hour on two cores; overnight: the published networks and rates,
-hours a row on two cores and no run longer than two; paper: the published setting."""
+or lengths, hours a row on two cores and no run longer than two; paper: the published setting."""
 
 
 Finished = Mapping[Any, list[Run]]

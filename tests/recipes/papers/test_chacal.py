@@ -8,7 +8,7 @@ import pytest
 from lengthwise import lab, recipes
 from lengthwise.recipes.common.curves import curve, ended, first_at
 from lengthwise.recipes.papers.chacal import AttentionColumn
-from lengthwise.recipes.papers.chacal.chains import plan_chains
+from lengthwise.recipes.papers.chacal.chains import TOY, plan_chains
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,16 @@ def test_models_of_a_table_differ_in_their_attention_alone():
     assert (standard.model.name, chain.model.name) == ("transformer", "chacal")
     differ = standard.model.options.keys() ^ chain.model.options.keys()
     assert differ == {"position", "initializer_range", "chain_layers"}
+
+
+def test_overnight_all_rows_are_trained_alike_on_the_published_length():
+    cells = recipes.get("chacal", "table-1", "overnight").grid.cells
+    assert [cell.label for cell in cells] == [*(c.label for c in TOY), "ChaCAL 1, sum of paths"]
+    published = recipes.get("chacal", "table-1", "paper").grid.cells
+    alike = [(e.training, e.tests, e.seed) for e in cells[0].experiments]
+    for cell, of_paper in zip(cells, published, strict=True):
+        assert [(e.training, e.tests, e.seed) for e in cell.experiments] == alike
+        assert [e.task for e in cell.experiments] == [e.task for e in of_paper.experiments[:3]]
 
 
 def test_curves_are_means_over_seeds(tmp_path):
