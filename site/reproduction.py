@@ -244,6 +244,7 @@ def chains(result: dict[str, Any]) -> Finding:
         verdict, said = NOTHING, f"{said} They have one seed."
     else:
         verdict = REPRODUCED if all(near) and not missing else IN_PART if any(near) else DIFFERENT
+        verdict = verdict if len(beside) > 1 else NOTHING  # without another model beside it
         said += f" The other {missing} have not been run." if missing else ""
     head = ["model", "tokens", "seeds", "published accuracy", "here"]
     cells = [

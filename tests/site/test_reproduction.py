@@ -77,6 +77,7 @@ def test_chains_are_reproduced_once_every_row_is_there(made):
         "2 of 2 rows of the published length are within 5 points. The other 4 have not been run.",
     )
     assert found(0.1, 0.1).verdict == "different"
+    assert found(published[0]).verdict == "proves nothing yet"
 
 
 def test_a_jump_is_told_from_a_rise(made):
