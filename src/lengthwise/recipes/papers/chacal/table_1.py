@@ -113,6 +113,6 @@ def _table(scale: Scale, finished: Mapping[ChainsKey, list[Run]]) -> Panel:
     )
     if scale != "paper":
         caption += f" Shrunk at {scale} scale: width, steps, batch and seeds, with a higher learning rate."
-    if scale in ("smoke", "laptop"):
+    if LADDER[scale] < PAPER_BLOCKS:
         caption += " The models with several standard layers are compared on shorter texts."
     return record_table("Measured beside published", caption, records, columns)
