@@ -274,7 +274,8 @@ def test_contexts_that_ask_the_same_are_one_and_the_shortest():
 def test_equals_are_drawn_to_the_code_that_most_of_them_have():
     rows = torch.tensor([[0, -1], [0, -1], [0, -1], [1, 2], [-1, -1]])
     logits = torch.tensor([[[2.0, 0.0]], [[0.0, 1.0]], [[0.0, 0.5]], [[3.0, 0.0]], [[5.0, 0.0]]])
-    assert torch.allclose(equals(rows, logits), F.cross_entropy(logits[:4, 0], torch.tensor([1, 1, 1, 0])))
+    own = F.cross_entropy(logits[:4, 0], torch.tensor([1, 1, 1, 0]), reduction="none")
+    assert torch.allclose(equals(rows, logits), F.pad(own, (0, 1)))
 
 
 @pytest.mark.parametrize(
@@ -312,23 +313,27 @@ def test_equals_are_looked_for_in_all_groups_together_and_among_beginnings_apart
             )
             lacks = (tokens[:, :lacking], nodes.ids[:, 0], partial(spans.in_contexts, begin=True), beginnings)
             for every, ids, ask, (rows, logits) in (parts, lacks) if count else (lacks,):
-                for span in every.unique(dim=0):
-                    there = (every == span).all(1)
-                    rows.append(ask(span[None])[0])
-                    logits.append(nodes.logits[ids[there][0]])
+                different = every.unique(dim=0)
+                rows.append(ask(different))
+                places = [(every == span).all(1).nonzero()[0, 0] for span in different]
+                logits.append(nodes.logits[ids[torch.stack(places)]])
         for made in (each for several in drawn for each in several):
             for part, own in zip(beginnings if made.begin else whole, (made.answers, made.logits), strict=True):
-                part += own
-        last = [equals(torch.stack(r), torch.stack(x)) for r, x in (whole, beginnings)]
+                part.append(own)
+        kinds = [
+            each.mean()
+            for rows, logits in (whole, beginnings)
+            for each in equals(torch.cat(rows), torch.cat(logits)).split([len(x) for x in rows])
+        ]
         spans.depth.noted = [nodes._replace(logits=None) for nodes in noted]
         again = iter(drawn.copy())
         spans._products = lambda *_: [each._replace(logits=None) for each in next(again)]
         others = spans.loss(tokens)
     # answers and contexts of four groups, contexts of the products of three, and equals
-    alike = sum(each * len(n) for each, (_, n) in zip(last, (whole, beginnings), strict=True))
-    alike = alike / (len(whole[1]) + len(beginnings[1]))
+    alike = torch.stack(kinds).mean()
     assert torch.allclose(loss * 12, others * 11 + EQUALS * others.neg().exp() * alike)
-    assert min(float(each.detach()) for each in last) > 0.1
+    assert len(kinds) == 13  # whole spans of three groups, beginnings of four, and of three both kinds of products
+    assert min(float(each.detach()) for each in kinds) > 0.1
 
 
 @pytest.mark.parametrize("options", [{}, {"nodes": "discrete", "groups": 4, "codes": 3}], ids=str)

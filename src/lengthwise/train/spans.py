@@ -8,19 +8,18 @@ strings, and each node can be held to what is known of its own. Three losses, ea
                                                       if the node lacks tokens, for it begins its string, and else not
     equals      ℓ(choices of the node, the code of its equals)      nodes are discrete
 
-and the sum is divided by their number. Equals count `EQUALS` exp(-mean of the others) times. Asked for whole strings
+and the sum is divided by their number; equals count `EQUALS` exp(-mean of the others) times. Asked for whole strings
 alone, the lowest nodes learn through log_C T groups from one answer. A node over no string, as "* 3", has no answer,
-but contexts in which it has one. R is drawn once and not trained, so that no checkpoint has to hold it: a node says
-along fixed directions what may be asked of it. Spans of equal answers in all contexts are equals (Myhill and Nerode),
-and their code is the one that most of them have in this batch: an element of many codes is as many products to learn.
-Products are to be learned, of rare elements too. So a group is asked besides about nodes over C of its own that are
-drawn, where all elements are as likely: that is one node more for a product, which takes a whole string to read.
+but contexts in which it has one. R is drawn once and not trained, so that no checkpoint has to hold it.
 
-All this is strings of the training lengths, and their answers. The machine of the task is how they are come by: a span
-is run from the state after v, and what is answered after u is looked up.
+Spans of equal answers in all contexts are equals (Myhill and Nerode). Their code is the one that most of them have in
+this batch: an element of many codes is as many products to learn. The mean is one of means, for nodes that lack tokens
+are few and must keep their code when read alone further up. Products of rare elements are to be learned too: so a group
+is asked about nodes over C of its own that are drawn, all elements alike, one node a product and no whole string.
 
-Shapes: B strings, T tokens, n nodes of a group, N different ones, K contexts, Q states of the machine, D width, G
-groups of M choices.
+All this is strings of the training lengths and their answers, which are looked up by the machine of the task.
+
+Shapes: B strings, T tokens, n nodes of a group, N different ones, K contexts, Q states, D width, G groups of M choices.
 """
 
 from __future__ import annotations
@@ -165,10 +164,11 @@ class Spans:
                 asked += several
             products = self._products(own, products) if group + 1 < len(self.depth.noted) else []
         known = torch.stack(costs).mean().detach().neg().exp()  # what says nothing yet is no element
-        if asked[0].logits is not None:
+        if logits := [of.logits for of in asked if of.logits is not None]:
             beside = (0, len(self.ends)), (len(self.sizes), 0)  # whole spans and beginnings are no equals
             rows = torch.cat([F.pad(of.answers, beside[of.begin], value=NONE) for of in asked])
-            costs.append(EQUALS * known * equals(rows, torch.cat([of.logits for of in asked if of.logits is not None])))
+            kinds = equals(rows, torch.cat(logits)).split([len(of) for of in logits])
+            costs.append(EQUALS * known * torch.stack([each.mean() for each in kinds]).mean())
         return torch.stack(costs).mean()
 
     def _told(self, of: Different) -> Tensor:
@@ -259,11 +259,11 @@ def drawn_alike(element: Tensor, count: int) -> Tensor:
 
 
 def equals(rows: Tensor, logits: Tensor) -> Tensor:
-    """How far nodes of equal rows (N,K) are from one code, that which most of them have, by groups.
+    """(N,) how far each node is from the code that most nodes of its row (N,K) have, by groups.
 
     `logits`: (N,G,M). A row without an answer says nothing.
     """
     told, element = (rows != NONE).any(1).to(logits.device), equal_rows(rows)[1].to(logits.device)
     votes = F.one_hot(logits.argmax(-1), logits.shape[-1])
     code = torch.zeros_like(votes).index_add_(0, element, votes).argmax(-1)[element]
-    return F.cross_entropy(logits.movedim(-1, 1), code, reduction="none").mean(1)[told].mean()
+    return F.cross_entropy(logits.movedim(-1, 1), code, reduction="none").mean(1) * told
