@@ -13,9 +13,9 @@ alone, the lowest nodes learn through log_C T groups from one answer. A node ove
 but contexts in which it has one. R is drawn once and not trained, so that no checkpoint has to hold it.
 
 Spans of equal answers in all contexts are equals (Myhill and Nerode). Their code is the one that most of them have in
-this batch: an element of many codes is as many products to learn. The mean is one of means, for nodes that lack tokens
-are few and must keep their code when read alone further up. Products of rare elements are to be learned too: so a group
-is asked about nodes over C of its own that are drawn, all elements alike, one node a product and no whole string.
+this batch: an element of many codes is as many products to learn. Equals are a mean of means, one a kind of node: those
+that lack tokens are few and must keep their code when read alone further up. For products of rare elements a group is
+asked about nodes over C of its own that are drawn, all elements alike: one node a product, and no whole string.
 
 All this is strings of the training lengths and their answers, which are looked up by the machine of the task.
 
@@ -261,7 +261,7 @@ def drawn_alike(element: Tensor, count: int) -> Tensor:
 def equals(rows: Tensor, logits: Tensor) -> Tensor:
     """(N,) how far each node is from the code that most nodes of its row (N,K) have, by groups.
 
-    `logits`: (N,G,M). A row without an answer says nothing.
+    `logits`: (N,G,M). A row without an answer costs nothing.
     """
     told, element = (rows != NONE).any(1).to(logits.device), equal_rows(rows)[1].to(logits.device)
     votes = F.one_hot(logits.argmax(-1), logits.shape[-1])
