@@ -1,7 +1,6 @@
 """The answers of spans: what a tree says of every node, against the model's answer to the tokens under it alone."""
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -34,12 +33,11 @@ def states_of(task):
 
 def oracle(model, spans, task, tokens, chunk, products):
     """The mean over groups of the mean loss at the spans that are strings of the task, each read by itself; of what the
-    nodes of whole spans say of them in every context, asked of the machine symbol by symbol; the same of those
-    that lack tokens, in every context with nothing before them; and of the products that were drawn."""
+    nodes say of their spans in every context, asked of the machine symbol by symbol; and of the products drawn."""
     T, costs = tokens.shape[1], []
     for group in range(groups(T, chunk)):
         width = chunk ** (group + 1)
-        answers, whole, beginnings = [], {}, {}
+        answers, different = [], {}
         for end in range(T, 0, -width):
             span = tokens[:, max(0, end - width) : end]
             alone = groups(span.shape[1], chunk) == group + 1
@@ -48,40 +46,23 @@ def oracle(model, spans, task, tokens, chunk, products):
                 if alone and states_of(task)[state]:
                     answers.append(F.cross_entropy(model(row[None], last=True)[0], task.readout[state][None]))
                 node = raised(model, row, group)
-                if len(row) == width:
-                    whole.setdefault(tuple(row.tolist()), said_anywhere(spans, task, row, node))
-                else:
-                    beginnings.setdefault(tuple(row.tolist()), said_after(spans, task, row, node))
+                different.setdefault(tuple(row.tolist()), said_around(spans, task, row, node))
         if answers:
             costs.append(torch.stack(answers).mean())
-        if losses := [loss for each in (whole, beginnings) for losses in each.values() for loss in losses]:
-            costs.append(torch.stack(losses).mean())
-        each = []
-        for made in products[group - 1] if group else []:
-            said = said_after if made.begin else said_anywhere
-            each += [loss for row in made.spans for loss in said(spans, task, row, raised(model, row, group))]
-        if each:
-            costs.append(torch.stack(each).mean())
+        made = [row for each in products[group - 1] for row in each.spans] if group else []
+        drawn = [said_around(spans, task, row, raised(model, row, group)) for row in made]
+        for each in different.values(), drawn:
+            if losses := [loss for said in each for loss in said]:
+                costs.append(torch.stack(losses).mean())
     return torch.stack(costs).mean()
-
-
-def said_anywhere(spans, task, row, node):
-    places = zip(spans.place.tolist(), spans.sizes.tolist(), spans.after, strict=True)
-    around = [(spans.starts[place], size, after) for place, size, after in places]
-    return said_around(spans, task, row, node, around, spans.maps[0])
-
-
-def said_after(spans, task, row, node):
-    ends = zip(spans.end_sizes.tolist(), spans.ends, strict=True)
-    return said_around(spans, task, row, node, [(task.machine.start, *end) for end in ends], spans.maps[1])
 
 
 def noted_products(spans):
     """What will be drawn, group after group."""
     draw, drawn = spans._products, []
 
-    def noted(own, products):
-        drawn.append(draw(own, products))
+    def noted(own, products, width):
+        drawn.append(draw(own, products, width))
         return drawn[-1]
 
     spans._products = noted
@@ -97,14 +78,15 @@ def raised(model, row, group):
     return model.inner.norm(x[0])
 
 
-def said_around(spans, task, row, node, around, map):
+def said_around(spans, task, row, node):
     """The losses at one span's node, of the contexts in which it has an answer."""
     losses, S = [], task.outputs
-    for k, (state, size, after) in enumerate(around):
+    for k, (place, size, after) in enumerate(zip(spans.place.tolist(), spans.sizes.tolist(), spans.after, strict=True)):
+        state = spans.starts[place]
         for symbol in row.tolist():
             state = int(task.machine.delta[state, symbol])
         if after[state] >= 0 and size + len(row) <= spans.longest:
-            losses.append(F.cross_entropy(node @ map[:, k * S : (k + 1) * S].double(), after[state]))
+            losses.append(F.cross_entropy(node @ spans.maps[:, k * S : (k + 1) * S].double(), after[state]))
     return losses
 
 
@@ -182,13 +164,14 @@ def test_products_are_of_elements_of_which_none_is_rare(task, count):
     with spans.noted():
         model(tokens, last=True)
         (own,) = spans._different(tokens, 2, spans.depth.noted[2])
-        (made,) = spans._products([own], [])
+        alone, made = spans._products([own], [], 8)
+        assert len(alone.spans) == count**0.5
         assert len(made.spans) == count
         factors, often = [], own.answers.unique(dim=0, return_counts=True)[1]
         for _ in range(40):
-            (made,) = spans._products([own], [])
-            assert torch.equal(made.answers, spans.in_contexts(made.spans))
-            factors.append(made.spans.view(-1, 8))
+            for made in spans._products([own], [], 8):
+                assert torch.equal(made.answers, spans.in_contexts(made.spans))
+                factors.append(made.spans.view(-1, 8))
     factors = torch.cat(factors)
     classes = {"modular-arithmetic": 3**3 + 2, "parity": 2}[task.name]  # m, s, p; and factors 1 and 2
     counts = spans.in_contexts(factors).unique(dim=0, return_counts=True)[1]
@@ -208,17 +191,16 @@ def test_what_is_drawn_are_nodes_of_the_next_group_and_no_longer_than_strings():
         model(tokens, last=True)
         noted = list(spans.depth.noted)
         own = [spans._different(tokens, g, noted[g]) for g in range(3)]
-        whole, beginning = spans._products(own[1], [])
-        assert [len(each.unique(dim=0)) > 1 for each in (whole.spans, beginning.spans)] == [True, True]
-        assert (whole.begin, whole.spans.shape[1], beginning.begin, beginning.spans.shape[1]) == (False, 8, True, 6)
-        assert [each.begin for each in spans._products(own[2], [])] == [True]  # 16 tokens are no string, 6 + 8 are one
-        assert spans._products([of for of in own[1] if of.begin], []) == []
+        alone, both = spans._products(own[1], [], 4)
+        assert [len(each.unique(dim=0)) > 1 for each in (alone.spans, both.spans)] == [True, True]
+        assert [each.spans.shape[1] for each in (alone, both)] == [4, 8]
+        assert [each.spans.shape[1] for each in spans._products(own[2], [], 8)] == [8]  # 16 tokens are no string
+        assert spans._products(own[1][1:], [], 4) == []
         assert spans.depth.noted == noted
         assert spans.depth._logits is None
-    assert {tuple(row[:2].tolist()) for row in beginning.spans} <= {tuple(row[:2].tolist()) for row in tokens}
     nodes = model.inner.depth.layers[0].nodes
-    for made in (whole, beginning):
-        assert torch.equal(made.answers, spans.in_contexts(made.spans, made.begin))
+    for made in (alone, both):
+        assert torch.equal(made.answers, spans.in_contexts(made.spans))
         for row, vector, logits in zip(made.spans[:50], made.vectors, made.logits, strict=False):
             assert torch.allclose(model.inner.norm(vector), raised(model, row, 2), atol=1e-12)
             assert torch.allclose(nodes.vectors(logits.argmax(-1)), vector)
@@ -229,8 +211,8 @@ def test_the_next_group_draws_from_its_own_nodes_and_from_products():
     spans, read = Spans(model, PARITY, 40), []
     draw = spans._products
 
-    def noted(own, products):
-        made = draw(own, products)
+    def noted(own, products, width):
+        made = draw(own, products, width)
         read.append((own, products, made))
         return made
 
@@ -243,15 +225,16 @@ def test_the_next_group_draws_from_its_own_nodes_and_from_products():
     assert [of.spans.shape[1] for of in first] == [2]
     assert none == []
     assert products is made
-    assert [(of.begin, of.spans.shape[1]) for of in own] == [(False, 4), (True, 2)]
-    assert [(of.begin, of.spans.shape[1]) for of in further] == [(False, 8), (True, 6)]
-    seen = {tuple(row.tolist()) for of in (own[0], *made) for row in of.spans}
-    assert {tuple(row.tolist()) for row in further[0].spans.view(-1, 4)} <= seen
+    assert [of.spans.shape[1] for of in own] == [4, 2]
+    assert [of.spans.shape[1] for of in made] == [2, 4]
+    assert [of.spans.shape[1] for of in further] == [4, 8]
+    seen = {tuple(row.tolist()) for of in (own[0], made[1]) for row in of.spans}
+    assert {tuple(row.tolist()) for of in further for row in of.spans.view(-1, 4)} <= seen
     only = {tuple(row.tolist()) for row in own[0].spans}
     spans._products = draw
     with spans.noted():
         model(tokens, last=True)
-        many = [row for _ in range(50) for row in draw(own, made)[0].spans.view(-1, 4)]
+        many = [row for _ in range(50) for row in draw(own, made, 4)[1].spans.view(-1, 4)]
     assert any(tuple(row.tolist()) not in only for row in many)
 
 
@@ -267,8 +250,7 @@ def test_equal_rows_are_numbered_alike():
 def test_contexts_that_ask_the_same_are_one_and_the_shortest():
     spans = Spans(tree(PARITY), PARITY, 40)
     assert sorted(spans.sizes.tolist()) == [1, 1, 2, 2]  # behind 0 or 1; before nothing or a 1
-    assert dict(zip(map(tuple, spans.ends.tolist()), spans.end_sizes.tolist(), strict=True)) == {(0, 1): 0, (1, 0): 1}
-    assert abs(float(torch.cat(spans.maps, 1).norm(dim=0).square().mean()) - LOUD**2) < 0.3 * LOUD**2
+    assert abs(float(spans.maps.norm(dim=0).square().mean()) - LOUD**2) < 0.3 * LOUD**2
 
 
 def test_equals_are_drawn_to_the_code_that_most_of_them_have():
@@ -292,39 +274,33 @@ def test_what_has_no_spans_says_why(task, model, why):
         Spans(model, task, 40)
 
 
-def test_equals_are_looked_for_in_all_groups_together_and_among_beginnings_apart():
+# whole spans of three groups, lacking ones of four, over one node and two of three; the longest lacks a context
+@pytest.mark.parametrize(("longest", "count_of_kinds"), [(40, 3 + 4 + 6), (12, 3 + 3 + 5)])
+def test_equals_are_looked_for_in_all_groups_together_and_where_all_contexts_fit(longest, count_of_kinds):
     model = tree(PARITY, nodes="discrete", groups=4, codes=3)
     model.reuse_equal_tokens()
-    spans, tokens = Spans(model, PARITY, 40), PARITY.draw(11, 6, torch.Generator().manual_seed(2))
+    spans, tokens = Spans(model, PARITY, longest), PARITY.draw(11, 6, torch.Generator().manual_seed(2))
     drawn = noted_products(spans)
     with spans.noted():
         model(tokens, last=True)
         loss = spans.loss(tokens)
         noted = spans.depth.noted
-        whole, beginnings = ([], []), ([], [])
+        rows, logits = [], []
         for group, nodes in enumerate(noted):
-            width = 2 ** (group + 1)
-            count, lacking = divmod(11, width)
-            parts = (
-                tokens[:, lacking:].reshape(-1, width),
-                nodes.ids[:, -count:].reshape(-1),
-                spans.in_contexts,
-                whole,
-            )
-            lacks = (tokens[:, :lacking], nodes.ids[:, 0], partial(spans.in_contexts, begin=True), beginnings)
-            for every, ids, ask, (rows, logits) in (parts, lacks) if count else (lacks,):
+            count, lacking = divmod(11, 2 ** (group + 1))
+            parts = (tokens[:, lacking:].reshape(-1, 2 ** (group + 1)), nodes.ids[:, -count:].reshape(-1))
+            lacks = (tokens[:, :lacking], nodes.ids[:, 0])
+            for every, ids in (parts, lacks) if count else (lacks,):
                 different = every.unique(dim=0)
-                rows.append(ask(different))
+                if different.shape[1] + 2 > longest:  # no context has more symbols than 2
+                    continue
+                rows.append(spans.in_contexts(different))
                 places = [(every == span).all(1).nonzero()[0, 0] for span in different]
                 logits.append(nodes.logits[ids[torch.stack(places)]])
         for made in (each for several in drawn for each in several):
-            for part, own in zip(beginnings if made.begin else whole, (made.answers, made.logits), strict=True):
-                part.append(own)
-        kinds = [
-            each.mean()
-            for rows, logits in (whole, beginnings)
-            for each in equals(torch.cat(rows), torch.cat(logits)).split([len(x) for x in rows])
-        ]
+            rows.append(made.answers)
+            logits.append(made.logits)
+        kinds = [each.mean() for each in equals(torch.cat(rows), torch.cat(logits)).split([len(x) for x in rows])]
         spans.depth.noted = [nodes._replace(logits=None) for nodes in noted]
         again = iter(drawn.copy())
         spans._products = lambda *_: [each._replace(logits=None) for each in next(again)]
@@ -332,7 +308,7 @@ def test_equals_are_looked_for_in_all_groups_together_and_among_beginnings_apart
     # answers and contexts of four groups, contexts of the products of three, and equals
     alike = torch.stack(kinds).mean()
     assert torch.allclose(loss * 12, others * 11 + EQUALS * others.neg().exp() * alike)
-    assert len(kinds) == 13  # whole spans of three groups, beginnings of four, and of three both kinds of products
+    assert len(kinds) == count_of_kinds
     assert min(float(each.detach()) for each in kinds) > 0.1
 
 

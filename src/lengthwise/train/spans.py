@@ -4,18 +4,19 @@ Where a group is one layer, a node depends on the tokens S under it alone. So a 
 strings, and each node can be held to what is known of its own. Three losses, each a mean over the nodes of a group:
 
     answers     ℓ(head(node), answer(S))              where S is a string of the task, as the model would read it alone
-    contexts    ℓ(R_vu norm(node), answer(v S u))     v, u short words, where v S u is a string of the task; v is empty
-                                                      if the node lacks tokens, for it begins its string, and else not
+    contexts    ℓ(R_vu norm(node), answer(v S u))     v, u short words, where v S u is a string of the task
     equals      ℓ(choices of the node, the code of its equals)      nodes are discrete
 
 and the sum is divided by their number; equals count `EQUALS` exp(-mean of the others) times. Asked for whole strings
 alone, the lowest nodes learn through log_C T groups from one answer. A node over no string, as "* 3", has no answer,
 but contexts in which it has one. R is drawn once and not trained, so that no checkpoint has to hold it.
 
-Spans of equal answers in all contexts are equals (Myhill and Nerode). Their code is the one that most of them have in
-this batch: an element of many codes is as many products to learn. Equals are a mean of means, one a kind of node: those
-that lack tokens are few and must keep their code when read alone further up. For products of rare elements a group is
-asked about nodes over C of its own that are drawn, all elements alike: one node a product, and no whole string.
+Spans of equal answers in all contexts are equals (Myhill and Nerode), where there is room for every context. Their code
+is the one that most of them have in this batch: an element of many codes is as many products to learn. The first node
+of a tree lacks tokens. What is under it begins the string and never stands elsewhere in it; it is asked what it would
+be there all the same, so that it gets the code of those which do, and its products are theirs. Equals are a mean of
+means, one a kind of node, for nodes that lack tokens are few. For rare products a group is asked about nodes over 1 to
+C of its own that are drawn, all elements alike: one node a product, and no whole string.
 
 All this is strings of the training lengths and their answers, which are looked up by the machine of the task.
 
@@ -24,7 +25,6 @@ Shapes: B strings, T tokens, n nodes of a group, N different ones, K contexts, Q
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -58,8 +58,6 @@ NONE = -1
 class Different(NamedTuple):
     """Different spans, each with a node over it."""
 
-    begin: bool
-    """They begin their strings, and have fewer tokens than a node has room for."""
     spans: Tensor
     """(N,n)"""
     answers: Tensor
@@ -93,9 +91,8 @@ class Spans:
         """(Q,)"""
         self._draw_contexts(lengths)
         width = self.model.config.width
-        R = torch.randn(width, (len(self.sizes) + len(self.ends)) * task.outputs, generator=generator("spans", width))
-        self.maps = (R * (LOUD * width**-0.5)).split([len(self.sizes) * task.outputs, len(self.ends) * task.outputs], 1)
-        """Of contexts, and of those that are behind a beginning alone."""
+        R = torch.randn(width, len(self.sizes) * task.outputs, generator=generator("spans", width))
+        self.maps = R * (LOUD * width**-0.5)
 
     def _draw_contexts(self, lengths: list[int]) -> None:
         """`CONTEXTS` of them, and of three times as many those that tell pieces apart which were equals so far."""
@@ -104,7 +101,7 @@ class Spans:
         longest = max(n for n in range(1, self.longest + 1) if self.task.problem(n) is None)
         strings = self.task.sample(longest, PIECES, generator("pieces", self.task.name, self.task.params)).tokens
         pieces = strings[:, (longest - 1) % size + 1 :].reshape(-1, size).unique(dim=0)  # of no beginning
-        contexts, ends = {}, dict[tuple[int, ...], int]()
+        contexts = {}
         every = torch.arange(self.machine.num_states)
         classes, count = torch.zeros(len(pieces), dtype=torch.long), 0
         for number in range(4 * CONTEXTS):
@@ -114,8 +111,7 @@ class Spans:
             before = int(self.machine.run(word[None, :i])[0, -1])
             after = self.machine.run(word[j:].expand(len(every), -1), start=every.numpy())[:, -1] if j < n else every
             answers = self.readout[after]
-            end = tuple(answers.tolist())
-            key = (before, *end)
+            key = (before, *answers.tolist())
             here = answers[self.machine.run(pieces, start=before)[:, -1]]
             different, finer = (classes * (self.task.outputs + 1) + here - NONE).unique(return_inverse=True)
             if number >= CONTEXTS and len(different) == count:
@@ -123,7 +119,6 @@ class Spans:
             classes, count = finer, len(different)
             if key not in contexts or i + n - j < contexts[key][0]:
                 contexts[key] = (i + n - j, answers)
-            ends[end] = min(n - j, ends.get(end, AROUND))
         starts, self.place = torch.tensor([key[0] for key in contexts]).unique(return_inverse=True)
         self.starts: list[int] = starts.tolist()
         """The states after a v; `place` (K,) says which of these a context has."""
@@ -131,8 +126,6 @@ class Spans:
         """(K,) how many symbols each has."""
         self.after = torch.stack([answers for _, answers in contexts.values()])
         """(K,Q) the answer after u from every state."""
-        self.ends, self.end_sizes = torch.tensor(list(ends)), torch.tensor(list(ends.values()))
-        """(U,Q) the different ones of these, and (U,) how many symbols the u have."""
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -162,12 +155,12 @@ class Spans:
                 if in_contexts := [told for each in several if len(told := self._told(each))]:
                     costs.append(torch.cat(in_contexts).mean())
                 asked += several
-            products = self._products(own, products) if group + 1 < len(self.depth.noted) else []
+            last, width = group + 1 == len(self.depth.noted), self.depth.chunk ** (group + 1)
+            products = [] if last else self._products(own, products, width)
         known = torch.stack(costs).mean().detach().neg().exp()  # what says nothing yet is no element
+        asked = [of for of in asked if of.spans.shape[1] + int(self.sizes.max()) <= self.longest]
         if logits := [of.logits for of in asked if of.logits is not None]:
-            beside = (0, len(self.ends)), (len(self.sizes), 0)  # whole spans and beginnings are no equals
-            rows = torch.cat([F.pad(of.answers, beside[of.begin], value=NONE) for of in asked])
-            kinds = equals(rows, torch.cat(logits)).split([len(of) for of in logits])
+            kinds = equals(torch.cat([of.answers for of in asked]), torch.cat(logits)).split([len(of) for of in logits])
             costs.append(EQUALS * known * torch.stack([each.mean() for each in kinds]).mean())
         return torch.stack(costs).mean()
 
@@ -175,23 +168,22 @@ class Spans:
         """The loss of each of these in each context in which it has an answer."""
         asks = of.answers != NONE
         read = self.model.norm(of.vectors.to(self.model.head.weight.dtype))
-        told = (read @ self.maps[of.begin].to(read)).unflatten(1, (asks.shape[1], -1))[asks.to(read.device)]
+        told = (read @ self.maps.to(read)).unflatten(1, (asks.shape[1], -1))[asks.to(read.device)]
         return F.cross_entropy(told, of.answers[asks].to(told.device), reduction="none")
 
-    def _products(self, own: list[Different], products: list[Different]) -> list[Different]:
-        """Nodes over C of these nodes, each of an element drawn first, all alike; the first may begin a string."""
-        made, whole = [], [of for of in own + products if not of.begin]
-        for first in whole, [of for of in own if of.begin]:
-            factors = [first, *[whole] * (self.depth.chunk - 1)]
-            if not (first and whole) or sum(of[0].spans.shape[1] for of in factors) > self.longest:
-                continue
-            elements = [equal_rows(torch.cat([each.answers for each in of]))[1] for of in factors]
-            count = min(DRAWN, math.prod(int(element.max()) + 1 for element in elements))
-            drawn = list(zip(factors, [drawn_alike(element, count) for element in elements], strict=True))
-            spans = torch.cat([torch.cat([each.spans for each in of])[i] for of, i in drawn], 1)
-            below = torch.stack([torch.cat([each.vectors for each in of])[i] for of, i in drawn], 1)
-            node, begin = self.depth.over(below), first[0].begin
-            made.append(Different(begin, spans, self.in_contexts(spans, begin), node.vectors, node.logits))
+    def _products(self, own: list[Different], products: list[Different], width: int) -> list[Different]:
+        """Nodes over 1 to C of these whole spans of as many tokens, each of an element drawn first, all alike."""
+        whole = [of for of in own + products if of.spans.shape[1] == width]
+        if not whole:
+            return []
+        spans, vectors = torch.cat([of.spans for of in whole]), torch.cat([of.vectors for of in whole])
+        element = equal_rows(torch.cat([of.answers for of in whole]))[1]
+        made = []
+        for children in range(1, min(self.depth.chunk, self.longest // width) + 1):
+            count = min(DRAWN, (int(element.max()) + 1) ** children)
+            drawn = torch.stack([drawn_alike(element, count) for _ in range(children)], 1)
+            node, over = self.depth.over(vectors[drawn]), spans[drawn].flatten(1)
+            made.append(Different(over, self.in_contexts(over), node.vectors, node.logits))
         return made
 
     def _answers(self, tokens: Tensor, group: int, nodes: NodesOfGroup) -> list[Tensor]:
@@ -217,28 +209,24 @@ class Spans:
         return answers
 
     def _different(self, tokens: Tensor, group: int, nodes: NodesOfGroup) -> list[Different]:
-        """The whole spans under a group's nodes, and the beginnings of strings, which lack tokens."""
+        """The whole spans under a group's nodes, and those of nodes that lack tokens."""
         width, tokens = self.depth.chunk ** (group + 1), tokens.cpu()
         whole, lacking = divmod(tokens.shape[1], width)
         last = nodes.ids[:, nodes.ids.shape[1] - whole :].reshape(-1)
-        parts = (False, tokens[:, lacking:].reshape(-1, width), last), (True, tokens[:, :lacking], nodes.ids[:, 0])
         different = []
-        for begin, spans, ids in parts:
+        for spans, ids in (tokens[:, lacking:].reshape(-1, width), last), (tokens[:, :lacking], nodes.ids[:, 0]):
             if spans.numel():
                 one = equal_rows(spans)[0]
                 node, spans = ids[one], spans[one]
                 logits = None if nodes.logits is None else nodes.logits[node]
-                different.append(Different(begin, spans, self.in_contexts(spans, begin), nodes.vectors[node], logits))
+                different.append(Different(spans, self.in_contexts(spans), nodes.vectors[node], logits))
         return different
 
-    def in_contexts(self, spans: Tensor, begin: bool = False) -> Tensor:
-        """(N,K) the answers of these (N,n) in all contexts; (N,U) with what may follow, if they begin their strings."""
-        if begin:
-            known, sizes = self.ends[:, self.machine.run(spans)[:, -1]].T, self.end_sizes
-        else:
-            states = torch.stack([self.machine.run(spans, start=q)[:, -1] for q in self.starts])
-            known, sizes = self.after[torch.arange(len(self.sizes))[:, None], states[self.place]].T, self.sizes
-        return known.masked_fill(sizes + spans.shape[1] > self.longest, NONE)
+    def in_contexts(self, spans: Tensor) -> Tensor:
+        """(N,K) the answers of these (N,n) in all contexts."""
+        states = torch.stack([self.machine.run(spans, start=q)[:, -1] for q in self.starts])
+        known = self.after[torch.arange(len(self.sizes))[:, None], states[self.place]].T
+        return known.masked_fill(self.sizes + spans.shape[1] > self.longest, NONE)
 
 
 def equal_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
