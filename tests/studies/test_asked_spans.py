@@ -1,12 +1,14 @@
 """The study of what a tree learns of spans."""
 
 import asked_spans
+import pytest
 
 from lengthwise import lab, recipes
 
 
-def test_each_way_of_asking_has_shares_and_verdicts(tmp_path):
-    recipe = recipes.get(asked_spans.__file__, scale="smoke")
+@pytest.mark.parametrize("modulus", [3, 5])
+def test_each_way_of_asking_has_shares_and_verdicts(tmp_path, modulus):
+    recipe = recipes.get(asked_spans.__file__, scale="smoke", settings=[f"modulus={modulus}"])
     runs = [o.run for o in lab.run(recipe.experiments, tmp_path, workers=1, device="cpu")]
     panel, learning = recipe.panels(runs)
     assert panel.columns == ["asked about", "8", "40", "learned", "settled", "training"]
@@ -15,7 +17,8 @@ def test_each_way_of_asking_has_shares_and_verdicts(tmp_path):
     assert learning.title == "Learning it"
 
 
-def test_the_two_differ_in_what_is_asked_alone():
-    spans, whole = (asked_spans.planned("laptop", asked)[0] for asked in asked_spans.ASKED)
+@pytest.mark.parametrize("modulus", [3, 5])
+def test_the_two_differ_in_what_is_asked_alone(modulus):
+    spans, whole = (asked_spans.planned("laptop", asked, modulus)[0] for asked in asked_spans.ASKED)
     assert spans.training.but(spans=False) == whole.training
     assert (spans.model, spans.data, spans.tests) == (whole.model, whole.data, whole.tests)
