@@ -151,6 +151,9 @@ def test_a_run_is_sent_with_its_card(tmp_path, monkeypatch, capsys):
     about = json.loads(Hub.sent["files"][FILE])
     assert about["verdict"] == "unknown"
     assert Hub.sent["files"][CARD].decode() == card("me/mine", about)
+    assert "(2 steps, seed 0)" in card("me/mine", about)
+    training = {**about["training"], "steady": True, "spans": True}
+    assert "(2 steps, seed 0, steady, asked about every span)" in card("me/mine", {**about, "training": training})
     assert main(["push", str(run.path), "--to", "mine"]) == 2
     assert "no such organisation" in capsys.readouterr().err
     on_text = run._replace(experiment=replace(run.experiment, data=lab.TextSpec("a text")))

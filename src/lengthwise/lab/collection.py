@@ -72,8 +72,7 @@ def zoo(name: str | None = None) -> list[str] | tuple[nn.Module, Any]:
     from ..models import pretrained
     from ..text import tokenizers
 
-    folder = network_folder(name)
-    about = networks()[name]
+    folder, about = network_folder(name), networks()[name]
     model = pretrained.as_classifier(pretrained.find(str(folder)).model(), name).eval()
     if about["verdict"] == LANGUAGE_MODEL:
         return model, tokenizers.load(folder)
@@ -121,8 +120,8 @@ def write_network(run: Run, out: Path, verdict: Mapping[str, Any] | None, name: 
 
 
 def _training(experiment: Any) -> dict[str, Any]:
-    training = experiment.training
-    return {"lengths": list(training.curriculum.lengths), "steady": training.steady.kind == "on"}
+    how = experiment.training
+    return {"lengths": list(how.curriculum.lengths), "steady": how.steady.kind == "on", "spans": how.spans}
 
 
 def card(name: str, about: Mapping[str, Any]) -> str:
@@ -157,7 +156,8 @@ def _origin(about: Mapping[str, Any]) -> str:
     model, task, training = about["model"]["name"], about["task"]["name"], about["training"]
     if about["made"] == "compiled":
         return f"The model is `{model}`, taught the algebra of the machine of `{task}` alone: it has read no string."
-    how = f"{training['steps']:,} steps, seed {training['seed']}{', steady' if training['steady'] else ''}"
+    ways = ", steady" * training["steady"] + ", asked about every span" * training.get("spans", False)
+    how = f"{training['steps']:,} steps, seed {training['seed']}{ways}"
     trained = f"The model is `{model}`, trained on strings of `{task}` of at most {training['lengths'][1]} symbols\n"
     if about["made"] in TAUGHT:
         return f"{trained}and on their answers ({how}). Then it was taught {TAUGHT[about['made']]}."
