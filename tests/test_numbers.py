@@ -68,8 +68,14 @@ def line_of(name: str, title: str, **said: Any) -> dict[str, Any]:
     return line
 
 
-def asked_spans() -> dict[str, Any]:
-    return line_of("study-asked-spans", "Modular arithmetic", asked="every span")
+def asked_spans(name: str = "study-asked-spans") -> dict[str, Any]:
+    return line_of(name, "Modular arithmetic", asked="every span")
+
+
+def proved_modulo_3() -> list[int]:
+    """Of so many networks, behind how many are proved as they were learned."""
+    networks = asked_spans(MODULO_3)["networks"]
+    return [len(those([learned for learned, *_ in networks], raw="proved")), len(networks)]
 
 
 @cache
@@ -134,6 +140,7 @@ def two_digits(number: str) -> str:
 
 README, CHACAL, CONSTRUCTIONS, LRNN = "README.md", "docs/chacal.md", "docs/constructions.md", "docs/lrnn.md"
 BIPE, CERTIFY, PROVED = "docs/bipe.md", "docs/certify.md", "docs/proved.md"
+MODULO_3 = "study-asked-spans-3"
 REGULAR_GPT, CHOOSING = "docs/regulargpt.md", "docs/choosing-positions.md"
 LENGTHS = (500, 10_000)
 CLAIMS = [
@@ -657,6 +664,27 @@ CLAIMS = [
             learned["raw"] == "refuted" and settled["kept"]["own"] == settled["kept"]["all"]
             for learned, settled in asked_spans()["networks"]
         ),
+    ),
+    Claim(
+        REGULAR_GPT,
+        "Modulo 3 all strings of 500 and of 1,000 are right in {} seeds of {}, and {} of {} networks are proved right "
+        "at every length *as they were learned*",
+        lambda: [
+            sum(seed["accuracy"]["500"] == seed["accuracy"]["1000"] == 1 for seed in asked_spans(MODULO_3)["seeds"]),
+            len(asked_spans(MODULO_3)["seeds"]),
+            *proved_modulo_3(),
+        ],
+    ),
+    Claim(
+        README,
+        "and [{} of {}](docs/regulargpt.md#limits) RegularGPTs of arithmetic modulo 3",
+        lambda: proved_modulo_3(),
+    ),
+    Claim(
+        PROVED,
+        "Of {} RegularGPTs of discrete nodes that were asked about every span, {} are proved as they were learned, "
+        "from expressions of at most 40 tokens",
+        lambda: proved_modulo_3()[::-1],
     ),
     Claim(
         "README.md",
