@@ -46,7 +46,8 @@ def oracle(model, spans, task, tokens, chunk, products):
                 if alone and states_of(task)[state]:
                     answers.append(F.cross_entropy(model(row[None], last=True)[0], task.readout[state][None]))
                 node = raised(model, row, group)
-                different.setdefault(tuple(row.tolist()), said_around(spans, task, row, node))
+                begin = len(row) < width
+                different.setdefault(tuple(row.tolist()), said_around(spans, task, row, node, begin))
         if answers:
             costs.append(torch.stack(answers).mean())
         made = [row for each in products[group - 1] for row in each.spans] if group else []
@@ -78,11 +79,12 @@ def raised(model, row, group):
     return model.inner.norm(x[0])
 
 
-def said_around(spans, task, row, node):
-    """The losses at one span's node, of the contexts in which it has an answer."""
+def said_around(spans, task, row, node, begin=False):
+    """The losses at one span's node, of the contexts in which it has an answer, and of what follows a beginning."""
     losses, S = [], task.outputs
-    for k, (place, size, after) in enumerate(zip(spans.place.tolist(), spans.sizes.tolist(), spans.after, strict=True)):
-        state = spans.starts[place]
+    around = [*zip([spans.starts[each] for each in spans.place], spans.sizes.tolist(), spans.after, strict=True)]
+    ends = [(task.machine.start, *end) for end in zip(spans.end_sizes.tolist(), spans.ends, strict=True)]
+    for k, (state, size, after) in enumerate(around + ends if begin else around):
         for symbol in row.tolist():
             state = int(task.machine.delta[state, symbol])
         if after[state] >= 0 and size + len(row) <= spans.longest:
@@ -250,6 +252,7 @@ def test_equal_rows_are_numbered_alike():
 def test_contexts_that_ask_the_same_are_one_and_the_shortest():
     spans = Spans(tree(PARITY), PARITY, 40)
     assert sorted(spans.sizes.tolist()) == [1, 1, 2, 2]  # behind 0 or 1; before nothing or a 1
+    assert dict(zip(map(tuple, spans.ends.tolist()), spans.end_sizes.tolist(), strict=True)) == {(0, 1): 0, (1, 0): 1}
     assert abs(float(spans.maps.norm(dim=0).square().mean()) - LOUD**2) < 0.3 * LOUD**2
 
 
@@ -294,11 +297,11 @@ def test_equals_are_looked_for_in_all_groups_together_and_where_all_contexts_fit
                 different = every.unique(dim=0)
                 if different.shape[1] + 2 > longest:  # no context has more symbols than 2
                     continue
-                rows.append(spans.in_contexts(different))
+                rows.append(spans.in_contexts(different)[:, :4])
                 places = [(every == span).all(1).nonzero()[0, 0] for span in different]
                 logits.append(nodes.logits[ids[torch.stack(places)]])
         for made in (each for several in drawn for each in several):
-            rows.append(made.answers)
+            rows.append(made.answers[:, :4])
             logits.append(made.logits)
         kinds = [each.mean() for each in equals(torch.cat(rows), torch.cat(logits)).split([len(x) for x in rows])]
         spans.depth.noted = [nodes._replace(logits=None) for nodes in noted]

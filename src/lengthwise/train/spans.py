@@ -4,7 +4,8 @@ Where a group is one layer, a node depends on the tokens S under it alone. So a 
 strings, and each node can be held to what is known of its own. Three losses, each a mean over the nodes of a group:
 
     answers     ℓ(head(node), answer(S))              where S is a string of the task, as the model would read it alone
-    contexts    ℓ(R_vu norm(node), answer(v S u))     v, u short words, where v S u is a string of the task
+    contexts    ℓ(R_vu norm(node), answer(v S u))     v, u short words, where v S u is a string of the task; v may be
+                                                      empty if S begins its string
     equals      ℓ(choices of the node, the code of its equals)      nodes are discrete
 
 and the sum is divided by their number; equals count `EQUALS` exp(-mean of the others) times. Asked for whole strings
@@ -20,7 +21,8 @@ C of its own that are drawn, all elements alike: one node a product, and no whol
 
 All this is strings of the training lengths and their answers, which are looked up by the machine of the task.
 
-Shapes: B strings, T tokens, n nodes of a group, N different ones, K contexts, Q states, D width, G groups of M choices.
+Shapes: B strings, T tokens, n nodes of a group, N different ones, K contexts, U ways to go on, Q states, D width, G
+groups of M choices.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ class Different(NamedTuple):
     spans: Tensor
     """(N,n)"""
     answers: Tensor
-    """(N,K) in every context."""
+    """(N,K+U) in every context; and with what may follow, if they begin their strings."""
     vectors: Tensor
     """(N,D)"""
     logits: Tensor | None
@@ -91,7 +93,7 @@ class Spans:
         """(Q,)"""
         self._draw_contexts(lengths)
         width = self.model.config.width
-        R = torch.randn(width, len(self.sizes) * task.outputs, generator=generator("spans", width))
+        R = torch.randn(width, (len(self.sizes) + len(self.ends)) * task.outputs, generator=generator("spans", width))
         self.maps = R * (LOUD * width**-0.5)
 
     def _draw_contexts(self, lengths: list[int]) -> None:
@@ -101,7 +103,7 @@ class Spans:
         longest = max(n for n in range(1, self.longest + 1) if self.task.problem(n) is None)
         strings = self.task.sample(longest, PIECES, generator("pieces", self.task.name, self.task.params)).tokens
         pieces = strings[:, (longest - 1) % size + 1 :].reshape(-1, size).unique(dim=0)  # of no beginning
-        contexts = {}
+        contexts, ends = {}, dict[tuple[int, ...], int]()
         every = torch.arange(self.machine.num_states)
         classes, count = torch.zeros(len(pieces), dtype=torch.long), 0
         for number in range(4 * CONTEXTS):
@@ -111,7 +113,8 @@ class Spans:
             before = int(self.machine.run(word[None, :i])[0, -1])
             after = self.machine.run(word[j:].expand(len(every), -1), start=every.numpy())[:, -1] if j < n else every
             answers = self.readout[after]
-            key = (before, *answers.tolist())
+            end = tuple(answers.tolist())
+            ends[end], key = min(n - j, ends.get(end, AROUND)), (before, *end)
             here = answers[self.machine.run(pieces, start=before)[:, -1]]
             different, finer = (classes * (self.task.outputs + 1) + here - NONE).unique(return_inverse=True)
             if number >= CONTEXTS and len(different) == count:
@@ -126,6 +129,8 @@ class Spans:
         """(K,) how many symbols each has."""
         self.after = torch.stack([answers for _, answers in contexts.values()])
         """(K,Q) the answer after u from every state."""
+        self.ends, self.end_sizes = torch.tensor(list(ends)), torch.tensor(list(ends.values()))
+        """(U,Q) the different ones of these, and (U,) how many symbols the u have."""
 
     @contextmanager
     def noted(self) -> Iterator[None]:
@@ -160,7 +165,8 @@ class Spans:
         known = torch.stack(costs).mean().detach().neg().exp()  # what says nothing yet is no element
         asked = [of for of in asked if of.spans.shape[1] + int(self.sizes.max()) <= self.longest]
         if logits := [of.logits for of in asked if of.logits is not None]:
-            kinds = equals(torch.cat([of.answers for of in asked]), torch.cat(logits)).split([len(of) for of in logits])
+            rows = torch.cat([of.answers[:, : len(self.sizes)] for of in asked])
+            kinds = equals(rows, torch.cat(logits)).split([len(of) for of in logits])
             costs.append(EQUALS * known * torch.stack([each.mean() for each in kinds]).mean())
         return torch.stack(costs).mean()
 
@@ -213,20 +219,23 @@ class Spans:
         width, tokens = self.depth.chunk ** (group + 1), tokens.cpu()
         whole, lacking = divmod(tokens.shape[1], width)
         last = nodes.ids[:, nodes.ids.shape[1] - whole :].reshape(-1)
+        parts = (False, tokens[:, lacking:].reshape(-1, width), last), (True, tokens[:, :lacking], nodes.ids[:, 0])
         different = []
-        for spans, ids in (tokens[:, lacking:].reshape(-1, width), last), (tokens[:, :lacking], nodes.ids[:, 0]):
+        for begin, spans, ids in parts:
             if spans.numel():
                 one = equal_rows(spans)[0]
                 node, spans = ids[one], spans[one]
                 logits = None if nodes.logits is None else nodes.logits[node]
-                different.append(Different(spans, self.in_contexts(spans), nodes.vectors[node], logits))
+                different.append(Different(spans, self.in_contexts(spans, begin), nodes.vectors[node], logits))
         return different
 
-    def in_contexts(self, spans: Tensor) -> Tensor:
-        """(N,K) the answers of these (N,n) in all contexts."""
+    def in_contexts(self, spans: Tensor, begin: bool = False) -> Tensor:
+        """(N,K+U) the answers of these (N,n) in all contexts and, if they begin their strings, with what may follow."""
         states = torch.stack([self.machine.run(spans, start=q)[:, -1] for q in self.starts])
         known = self.after[torch.arange(len(self.sizes))[:, None], states[self.place]].T
-        return known.masked_fill(self.sizes + spans.shape[1] > self.longest, NONE)
+        behind = self.ends[:, self.machine.run(spans)[:, -1]].T
+        known = torch.cat([known, behind if begin else torch.full_like(behind, NONE)], 1)
+        return known.masked_fill(torch.cat([self.sizes, self.end_sizes]) + spans.shape[1] > self.longest, NONE)
 
 
 def equal_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
