@@ -688,7 +688,7 @@ CLAIMS = [
     ),
     Claim(
         "README.md",
-        "Settled, [{} of {}](docs/regulargpt.md#limits) that learned modular arithmetic are proved, too, with all "
+        "Settled, [{} of {}](docs/regulargpt.md#limits) that learned arithmetic modulo 5 are proved, too, with all "
         "codes their own.",
         lambda: [len(those([n[1] for n in asked_spans()["networks"]], raw="proved")), len(asked_spans()["networks"])],
     ),

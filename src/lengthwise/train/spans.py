@@ -95,6 +95,7 @@ class Spans:
         width = self.model.config.width
         R = torch.randn(width, (len(self.sizes) + len(self.ends)) * task.outputs, generator=generator("spans", width))
         self.maps = R * (LOUD * width**-0.5)
+        """One beside another, of K contexts and of U that have nothing before the span."""
 
     def _draw_contexts(self, lengths: list[int]) -> None:
         """`CONTEXTS` of them, and of three times as many those that tell pieces apart which were equals so far."""
@@ -114,7 +115,8 @@ class Spans:
             after = self.machine.run(word[j:].expand(len(every), -1), start=every.numpy())[:, -1] if j < n else every
             answers = self.readout[after]
             end = tuple(answers.tolist())
-            ends[end], key = min(n - j, ends.get(end, AROUND)), (before, *end)
+            ends[end] = min(n - j, ends.get(end, AROUND))
+            key = (before, *end)
             here = answers[self.machine.run(pieces, start=before)[:, -1]]
             different, finer = (classes * (self.task.outputs + 1) + here - NONE).unique(return_inverse=True)
             if number >= CONTEXTS and len(different) == count:
