@@ -84,7 +84,13 @@ TABLES: dict[tuple[str, str], RecipeFunction] = {
 }
 
 
-OVERNIGHT = (("lrnn", "table-2"), ("regulargpt", "table-1"), ("chacal", "table-1"))
+OVERNIGHT = (
+    ("lrnn", "table-2"),
+    ("regulargpt", "table-1"),
+    ("chacal", "table-1"),
+    ("chacal", "table-2"),
+    ("bipe", "figure-3"),
+)
 """The tables of ours that have the scale `overnight`."""
 
 

@@ -1,13 +1,15 @@
 """The recipes of ChaCAL at the scale of seconds: that they run, and that their panels say what the runs measured."""
 
 import statistics
+from types import SimpleNamespace
 
 import chacal_slow_start
 import pytest
+import torch
 
 from lengthwise import lab, recipes
 from lengthwise.recipes.common.curves import curve, ended, first_at
-from lengthwise.recipes.papers.chacal import AttentionColumn
+from lengthwise.recipes.papers.chacal import AttentionColumn, table_2
 from lengthwise.recipes.papers.chacal.chains import TOY, plan_chains
 
 
@@ -62,6 +64,58 @@ def test_curves_are_means_over_seeds(tmp_path):
     assert first_at(runs, 1.1) is None
 
 
-def test_a_form_of_boxes_is_a_row_of_table_2():
-    recipe = recipes.get("chacal", "table-2", "smoke").only(["advanced"])
-    assert {e.task.params["form"] for e in recipe.experiments} == {"advanced"}
+def test_a_form_and_a_model_are_a_row_of_table_2():
+    recipe = recipes.get("chacal", "table-2", "smoke").only(["advanced, ChaCAL 2"])
+    assert [(e.task.params["form"], e.model.name) for e in recipe.experiments] == [("advanced", "chacal")]
+
+
+def test_overnight_boxes_have_all_published_models_and_both_ways_to_join_paths():
+    recipe = recipes.get("chacal", "table-2", "overnight")
+    advanced = [cell for cell in recipe.grid.cells if cell.key[0] == "advanced"]
+    labels = ["Standard 2", "Standard 3", "Standard 4", "Standard 5", "ChaCAL 2", "ChaCAL 2, sum of paths"]
+    assert [cell.label for cell in advanced] == [f"advanced, {label}" for label in labels]
+    assert [len(cell.experiments) for cell in advanced] == [3] * 6
+    assert [e.model.options["paths"] for cell in advanced[4:] for e in cell.experiments[:1]] == ["mean", "sum"]
+    alike = {(e.task.params["boxes"], e.training.steps) for cell in advanced for e in cell.experiments}
+    assert alike == {(4, 6000)}
+
+
+class AllButOneBox(torch.nn.Module):
+    """Knows a task's answers, and of one box no token."""
+
+    def __init__(self, task, box):
+        super().__init__()
+        self.task, self.box, self.none = task, task.known[box], torch.nn.Parameter(torch.zeros(()))
+
+    def forward(self, tokens):
+        targets = self.task.label(tokens).targets.clone()
+        for row, start in zip(targets, self.task.answer_starts(tokens).tolist(), strict=True):
+            (at,) = torch.where(row[start:] == self.box)
+            if len(at):  # the clause begins at the word "Box" before it, and ends behind the next mark
+                begin = start + int(at[0]) - 1
+                length = int(torch.isin(row[begin:], torch.tensor([1, 2])).int().argmax()) + 1
+                row[begin : begin + length] = 0
+        return torch.nn.functional.one_hot(targets, self.task.outputs)
+
+
+@pytest.mark.parametrize("form", ["advanced", "default"])
+def test_boxes_are_scored_one_by_one(form, monkeypatch):
+    monkeypatch.setattr(table_2, "STORIES", 16)
+    (experiment,) = table_2.plan_boxes("smoke", form, table_2.CHAIN)
+    run = SimpleNamespace(experiment=experiment)
+    task = lab.load_task(run)
+    lengths = experiment.training.curriculum.lengths
+    whole, boxes, touched = [], [], []
+    for n in range(lengths[0], lengths[1] + 1):
+        for row in task.test_set(n, 16).tokens:
+            prompt, answer = task.parts(row)
+            operations = prompt.split(". ", 1)[1]
+            letters = [clause.split("Box ")[1][0] for clause in answer.split(", ")]
+            whole.append((1 / n, "A" not in letters))
+            boxes += [(1 / n, letter != "A") for letter in letters]
+            touched += [(1 / n, letter != "A") for letter in letters if f"Box {letter}" in operations]
+    shares = table_2.drawn_as_trained(run, AllButOneBox(task, "A"))
+    for share, of in zip(shares, (whole, boxes, touched), strict=True):
+        weights, right = zip(*of, strict=True)
+        assert share == pytest.approx(sum(w for w, r in of if r) / sum(weights))
+        assert form == "default" or any(right)

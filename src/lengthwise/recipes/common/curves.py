@@ -49,15 +49,13 @@ def ended(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def beside_published(what: str, published: Mapping[str, tuple[Sequence[Run], float]], theirs: str = "") -> str:
-    """What these runs ended with and what the paper printed, in %: `Accuracy here (published): ChaCAL 1 99.8 (100.0).`
+def beside_published(what: str, accuracies: Mapping[str, tuple[float, float]]) -> str:
+    """What came out here and what the paper printed, in %: `Accuracy here (published): ChaCAL 1 99.8 (100.0).`
 
-    `published`: runs and the printed mean by label; empty where there is none. `theirs`: what
-    their test was, where it was another.
+    `accuracies`: the mean of these runs, a share, and the printed one by label; empty where there is none.
     """
-    means = {label: summary(runs, runs[0].experiment.tests.lengths).mean for label, (runs, _) in published.items()}
-    each = [f"{label} {percent(means[label])} ({number:.1f})" for label, (_, number) in published.items()]
-    return f"{what} here (published{theirs}), in %: {', '.join(each)}." if each else ""
+    each = [f"{label} {percent(mean)} ({number:.1f})" for label, (mean, number) in accuracies.items()]
+    return f"{what} here (published), in %: {', '.join(each)}." if each else ""
 
 
 def first_at(runs: Sequence[Run], level: float) -> int | None:

@@ -29,10 +29,12 @@ class AttentionColumn(NamedTuple):
 
     kind: Literal["standard", "chain"]
     layers: int
+    besides: str = ""
+    """What else its label says, of a column that the paper has not."""
 
     @property
     def label(self) -> str:
-        return f"{'ChaCAL' if self.kind == 'chain' else 'Standard'} {self.layers}"
+        return f"{'ChaCAL' if self.kind == 'chain' else 'Standard'} {self.layers}{self.besides}"
 
     @property
     def preset(self) -> str:

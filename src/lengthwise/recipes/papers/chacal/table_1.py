@@ -81,7 +81,9 @@ def _beside(finished: Mapping[ChainsKey, list[Run]], blocks: int) -> str:
     if blocks != PAPER_BLOCKS:
         return ""
     mine = {
-        k.label: (runs, TOY[k.published].accuracy) for k, runs in finished.items() if k.published and k.blocks == blocks
+        key.label: (ended(runs)["mean"], TOY[key.published].accuracy)
+        for key, runs in finished.items()
+        if key.published and key.blocks == blocks
     }
     return beside_published(f"Accuracy after all steps, on {blocks * SIZE} tokens", mine)
 

@@ -6,21 +6,27 @@ greedy decoding writes exactly the right answer.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import nn
 
 from .... import tasks
 from ....lab import Experiment, Run, load_task, plan
 from ....lab.statistics import summary
+from ....models.token_classifier import evaluating
 from ....report import Panel, record_table
 from ....report.formatting import count, duration, percent
 from ....tasks.boxes import Boxes, dependencies, layers_needed
+from ....tasks.boxes.vocabulary import COMMA, STOP
 from ...base import Recipe, Scale
 from ...common.curves import beside_published, curves, ended
-from ...common.grid import Cell, Grid
-from ...common.rules import rules_of, settings_of, table_of
-from .chains import AttentionColumn, figures_of
+from ...common.grid import Cell, Grid, loaded
+from ...common.rules import differences_from_paper, rules_of, settings_of, table_of
+from .chains import AttentionColumn, Figures, figures_of
 
 Form = Literal["default", "advanced"]
 
@@ -28,9 +34,10 @@ RULES = rules_of(__name__)
 PUBLISHED = {form: figures_of(rows) for form, rows in table_of(__name__)["published"].items()}
 """By the form of the stories."""
 SIZES = ("boxes", "objects", "operations")
+SAME = "The operations, and the way in which their number is drawn, are the published ones."
 
 
-def plan_boxes(scale: Scale, attention: AttentionColumn, form: Form) -> list[Experiment]:
+def plan_boxes(scale: Scale, form: Form, attention: AttentionColumn) -> list[Experiment]:
     """The runs of one model on a form of Boxes; of ChaCAL only the last layer has chain attention."""
     settings = settings_of(RULES[scale], form, attention.label)
     size = {name: settings.pop(name) for name in SIZES if name in settings}
@@ -55,13 +62,16 @@ def plan_boxes(scale: Scale, attention: AttentionColumn, form: Form) -> list[Exp
 
 FORMS: tuple[Form, ...] = ("advanced", "default")
 TWO, THREE, CHAIN = AttentionColumn("standard", 2), AttentionColumn("standard", 3), AttentionColumn("chain", 2)
+SUM = AttentionColumn("chain", 2, ", sum of paths")
+PUBLISHED_MODELS = [TWO, THREE, AttentionColumn("standard", 4), AttentionColumn("standard", 5), CHAIN]
 MODELS: dict[Scale, list[AttentionColumn]] = {
     "smoke": [TWO, CHAIN],
     "laptop": [TWO, THREE, CHAIN],
-    "paper": [TWO, THREE, AttentionColumn("standard", 4), AttentionColumn("standard", 5), CHAIN],
+    "overnight": [*PUBLISHED_MODELS, SUM],
+    "paper": PUBLISHED_MODELS,
 }
 STORIES = 64
-"""So many test stories have their dependency graphs measured."""
+"""So many test stories of a length have their dependency graphs measured, and their boxes scored."""
 
 
 Key = tuple[Form, AttentionColumn]
@@ -71,12 +81,18 @@ def recipe(scale: Scale) -> Recipe:
     """ChaCAL of two layers and standard attention of two to five on Boxes, beside the published numbers."""
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
-        drawn = [_table(scale, finished)]
-        for form in dict.fromkeys(form for form, _ in finished):
+        scored = {
+            key: [drawn_as_trained(run, model) for run, model in zip(runs, loaded(runs, device), strict=True)]
+            for key, runs in finished.items()
+        }
+        forms = list(dict.fromkeys(form for form, _ in finished))
+        drawn = [_table(finished, scored)]
+        for form in forms:
             mine = {attention.label: runs for (other, attention), runs in finished.items() if other == form}
-            caption = f"Exact match on validation stories, mean over seeds (Figure 4). {_beside(finished, form)}"
+            caption = f"Exact match on validation stories, mean over seeds (Figure 4). {_beside(scored, form)}"
             drawn.append(curves(f"Learning the {form} form", caption, mine))
-        return drawn
+        models = [attention.label for _, attention in finished]
+        return [*drawn, *differences_from_paper(RULES, scale, forms, models, SAME)]
 
     keys: list[Key] = [(form, attention) for form in FORMS for attention in MODELS[scale]]
     return Recipe(
@@ -88,12 +104,47 @@ def recipe(scale: Scale) -> Recipe:
             "whose whole answer is right. ChaCAL 2 is a standard layer followed by a ChaCAL layer. No test story "
             "begins with the same contents of the boxes as a training story."
         ),
-        grid=Grid([Cell(key, partial(plan_boxes, scale, key[1], key[0]), label=key[0]) for key in keys]),
+        grid=Grid([Cell(key, partial(plan_boxes, scale, *key), label=f"{key[0]}, {key[1].label}") for key in keys]),
         report=report,
     )
 
 
-def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
+class Shares(NamedTuple):
+    """What is right of test stories that are of n operations as often as those of training."""
+
+    stories: float
+    boxes: float
+    """Of the boxes that answers speak of. One is right where each token about it is, given the right ones before."""
+    touched: float
+    """Of those of them that an operation names."""
+
+
+@torch.no_grad()
+def drawn_as_trained(run: Run, model: nn.Module) -> Shares:
+    """Of `STORIES` stories of each n, which count 1/n times each: so often log-uniform training draws them."""
+    task = load_task(run)
+    assert isinstance(task, Boxes)
+    device = next(model.parameters()).device
+    stories, boxes, touched = [], [], []
+    low, high = run.experiment.training.curriculum.lengths
+    for n in range(low, high + 1):
+        batch = task.test_set(n, STORIES)
+        with evaluating(model):
+            wrong = batch.mask & (model(batch.tokens.to(device)).argmax(-1).cpu() != batch.targets)
+        ends = batch.mask & ((batch.targets == COMMA) | (batch.targets == STOP))
+        clause = ends.cumsum(1) - ends.long()
+        counts = torch.zeros(len(wrong), task.boxes + 1).scatter_add_(1, clause, wrong.float())
+        for story, by_clause in zip(task.stories(batch.tokens), counts.tolist(), strict=True):
+            named = [box for box, items in sorted(story.contents.items()) if items or not task.form.half]
+            moved = {box for operation in story.operations for box in operation.boxes}
+            right = dict(zip(named, (not count for count in by_clause), strict=False))
+            stories.append((1 / n, all(right.values())))
+            boxes += [(1 / n, right[box]) for box in named]
+            touched += [(1 / n, right[box]) for box in named if box in moved]
+    return Shares(*(sum(n * right for n, right in of) / sum(n for n, _ in of) for of in (stories, boxes, touched)))
+
+
+def _table(finished: Mapping[Key, list[Run]], scored: Mapping[Key, list[Shares]]) -> Panel:
     records = []
     for (form, attention), runs in finished.items():
         numbers, base = ended(runs), finished.get((form, TWO))
@@ -104,7 +155,8 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
                 "time": numbers["seconds_a_step"] / ended(base)["seconds_a_step"] if base else None,
                 **numbers,
                 "by_operations": {str(n): summary(runs, [n]).mean for n in runs[0].experiment.tests.lengths},
-                "published": PUBLISHED[form][attention],
+                "drawn_as_trained": [shares._asdict() for shares in scored[form, attention]],
+                "published": PUBLISHED[form].get(attention),
             }
         )
     columns = {
@@ -114,19 +166,30 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
         "loss": lambda row: f"{row['loss']:.4f}",
         "exact match, max / mean ± std": lambda row: row["words"],
         "by operations": lambda row: ", ".join(f"{n}: {percent(share)}" for n, share in row["by_operations"].items()),
+        "as in training: stories, boxes, touched": _by_share,
         "time": lambda row: "–" if row["time"] is None else f"×{row['time']:.2f}",
-        "published loss, exact match, time": lambda row: f"{row['published'].words(4)}, ×{row['published'].time:.2f}",
+        "published loss, exact match, time": _published,
         "training": lambda row: duration(row["train_seconds"]),
     }
-    caption = " ".join([_caption(finished), *([_shrunk(scale)] if scale != "paper" else [])])
-    sentence = " ".join(_beside(finished, form) for form in dict.fromkeys(form for form, _ in finished))
-    return record_table("Measured beside published", caption, records, columns, finding=sentence)
+    sentence = " ".join(_beside(scored, form) for form in dict.fromkeys(form for form, _ in finished))
+    return record_table("Measured beside published", _caption(finished), records, columns, finding=sentence)
 
 
-def _beside(finished: Mapping[Key, list[Run]], form: str) -> str:
-    """What was measured and published of this form; their test has stories of other lengths (see the caption)."""
-    mine = {a.label: (runs, PUBLISHED[form][a].accuracy) for (other, a), runs in finished.items() if other == form}
-    return beside_published(f"Exact match of the {form} form", mine, ", by another test")
+def _by_share(row: Mapping[str, Any]) -> str:
+    shares = row["drawn_as_trained"]
+    return ", ".join(percent(statistics.fmean(each[of] for each in shares)) for of in Shares._fields)
+
+
+def _published(row: Mapping[str, Any]) -> str:
+    figures: Figures | None = row["published"]
+    return f"{figures.words(4)}, ×{figures.time:.2f}" if figures else "–"
+
+
+def _beside(scored: Mapping[Key, list[Shares]], form: str) -> str:
+    """What was measured and published of this form, on stories drawn as those of training."""
+    means = {a: statistics.fmean(each.stories for each in of) for (other, a), of in scored.items() if other == form}
+    mine = {a.label: (mean, PUBLISHED[form][a].accuracy) for a, mean in means.items() if a in PUBLISHED[form]}
+    return beside_published(f"Exact match of the {form} form", mine)
 
 
 def _caption(finished: Mapping[Key, list[Run]]) -> str:
@@ -136,22 +199,12 @@ def _caption(finished: Mapping[Key, list[Run]]) -> str:
     return (
         "Loss on validation strings, and exact match in % on test stories, at the last checkpoint. Exact match is the "
         f"mean over stories of several lengths, each as heavy as the others ({scored}), and stands by length beside "
-        "it. The published test draws the number of operations as its training does: 32 (default), log-uniform from 1 "
-        "to 31 and so mostly short (advanced). So compare the order of the models, not the numbers. Published: the "
-        "mean of three runs (default) or four (advanced). Time: that of a training step, against "
-        f"{TWO.label}. How deep the stories are. {sizes}."
+        "it. As in training: stories have as many operations as there, so mostly few in the advanced form, as in the "
+        "published test. Of these whole stories are right, boxes that the answer speaks of (given the right answer "
+        "before them), and those of them that an operation names; means over seeds. Published: the mean of three runs "
+        f"(default) or four (advanced). Time: that of a training step, against {TWO.label}. How deep the stories are. "
+        f"{sizes}."
     )
-
-
-def _shrunk(scale: Scale) -> str:
-    by_form = {form: settings_of(RULES[scale], form, TWO.label) for form in FORMS[::-1]}
-    stories = ", ".join(f"{f}: {' '.join(f'{own[name]} {name}' for name in SIZES)}" for f, own in by_form.items())
-    shrunk = (
-        f"Shrunk at {scale} scale: the stories ({stories}), the width, the steps, the batch and the number of runs."
-    )
-    if scale == "laptop":
-        shrunk += " Positions are those of Transformer-XL, and ChaCAL takes the sum of its paths, not their mean."
-    return shrunk
 
 
 def depth(run: Run) -> str:
