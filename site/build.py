@@ -55,7 +55,7 @@ PARTS = {
         *("cli", *(f"options-{table}" for table in LISTED), *(f"api-{room}" for room in ROOMS)),
         *("certificate", "architecture"),
     ],
-    "About": ["changelog", "citation", "log"],
+    "About": ["changelog", "citation", "log", "earlier-log"],
 }
 """The pages in the order of the menu."""
 KINDS = ("recurrence-boxes", "cascade", "tree-codes", "tree-boxes")
@@ -78,7 +78,7 @@ def lay_out(source: Path) -> None:
     """Every page of the site, as Markdown."""
     for page in (ROOT / "docs").glob("*.md"):
         text = page.read_text(encoding="utf-8")
-        write(source / page.name, f"---\nnosearch: true\n---\n{text}" if page.name == "log.md" else text)
+        write(source / page.name, f"---\nnosearch: true\n---\n{text}" if page.stem in ("log", "earlier-log") else text)
     for picture in (ROOT / "docs").glob("*.png"):
         shutil.copy(picture, source)
     shutil.copytree(HERE / "static", source / "static")

@@ -1,6 +1,6 @@
 """By torch's operators: one row of the system for one token, all of A for short texts, block rows for others.
 
-Where the choice rests on measurement, `docs/log.md` has the figures.
+Where the choice rests on measurement, `docs/earlier-log.md` has the figures.
 """
 
 from __future__ import annotations

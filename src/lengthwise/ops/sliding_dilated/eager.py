@@ -1,6 +1,6 @@
 """By torch's operators: shifted copies for few taps, matrix products for many. It never builds T times T.
 
-Where the choice of form and of sizes rests on measurement, `docs/log.md` has the figures.
+Where the choice of form and of sizes rests on measurement, `docs/earlier-log.md` has the figures.
 """
 
 from __future__ import annotations
