@@ -3,7 +3,7 @@
 `CLAIMS` lists sentences with a `{}` for each number, and how the number follows from a file in `results/` or from
 `benchmarks/results.md`. A sentence that is not in its document, with just these numbers, fails its test: either the
 document is wrong or the file was made anew. `test_no_number_is_left_out` finds measured numbers that stand in no listed
-sentence. `EXEMPT` has the sentences that need no file, with the reason. docs/log.md and docs/earlier-log.md are a diary and not looked at.
+sentence. `EXEMPT` has the sentences that need no file, with the reason. The logs are a diary and are not looked at.
 """
 
 import json
