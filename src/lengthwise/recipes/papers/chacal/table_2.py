@@ -110,18 +110,18 @@ def recipe(scale: Scale) -> Recipe:
 
 
 class Shares(NamedTuple):
-    """What is right of test stories that are of n operations as often as those of training."""
+    """How much is right, of test stories whose number of operations is drawn as in training."""
 
     stories: float
     boxes: float
-    """Of the boxes that answers speak of. One is right where each token about it is, given the right ones before."""
+    """Of the boxes that an answer names. One is right where each token about it is, given the right ones before."""
     touched: float
-    """Of those of them that an operation names."""
+    """Of those boxes that an operation names, too."""
 
 
 @torch.no_grad()
 def drawn_as_trained(run: Run, model: nn.Module) -> Shares:
-    """Of `STORIES` stories of each n, which count 1/n times each: so often log-uniform training draws them."""
+    """Of `STORIES` stories of each number n of operations, weighted by 1/n: so often log-uniform training draws n."""
     task = load_task(run)
     assert isinstance(task, Boxes)
     device = next(model.parameters()).device
@@ -199,11 +199,11 @@ def _caption(finished: Mapping[Key, list[Run]]) -> str:
     return (
         "Loss on validation strings, and exact match in % on test stories, at the last checkpoint. Exact match is the "
         f"mean over stories of several lengths, each as heavy as the others ({scored}), and stands by length beside "
-        "it. As in training: stories have as many operations as there, so mostly few in the advanced form, as in the "
-        "published test. Of these whole stories are right, boxes that the answer speaks of (given the right answer "
-        "before them), and those of them that an operation names; means over seeds. Published: the mean of three runs "
-        f"(default) or four (advanced). Time: that of a training step, against {TWO.label}. How deep the stories are. "
-        f"{sizes}."
+        "it. As in training: the number of operations is drawn as there and as in the published test, so that most "
+        "stories of the advanced form are short. The shares of whole stories, of the boxes that answers name (given "
+        "the right answer before them) and of those boxes that operations name, too; means over seeds. Published: the "
+        f"mean of three runs (default) or four (advanced). Time: that of a training step, against {TWO.label}. How "
+        f"deep the stories are. {sizes}."
     )
 
 
