@@ -81,7 +81,7 @@ def test_overnight_boxes_have_all_published_models_and_both_ways_to_join_paths()
 
 
 class AllButOneBox(torch.nn.Module):
-    """Knows a task's answers, and of one box no token."""
+    """Knows a task's answers, but no token about one box and none of a prompt."""
 
     def __init__(self, task, box):
         super().__init__()
@@ -90,6 +90,7 @@ class AllButOneBox(torch.nn.Module):
     def forward(self, tokens):
         targets = self.task.label(tokens).targets.clone()
         for row, start in zip(targets, self.task.answer_starts(tokens).tolist(), strict=True):
+            row[: start - 1] = 0
             (at,) = torch.where(row[start:] == self.box)
             if len(at):  # the clause begins at the word "Box" before it, and ends behind the next mark
                 begin = start + int(at[0]) - 1

@@ -21,7 +21,7 @@ from ....models.token_classifier import evaluating
 from ....report import Panel, record_table
 from ....report.formatting import count, duration, percent
 from ....tasks.boxes import Boxes, dependencies, layers_needed
-from ....tasks.boxes.vocabulary import COMMA, STOP
+from ....tasks.boxes.vocabulary import COMMA
 from ...base import Recipe, Scale
 from ...common.curves import beside_published, curves, ended
 from ...common.grid import Cell, Grid, loaded
@@ -131,8 +131,8 @@ def drawn_as_trained(run: Run, model: nn.Module) -> Shares:
         batch = task.test_set(n, STORIES)
         with evaluating(model):
             wrong = batch.mask & (model(batch.tokens.to(device)).argmax(-1).cpu() != batch.targets)
-        ends = batch.mask & ((batch.targets == COMMA) | (batch.targets == STOP))
-        clause = ends.cumsum(1) - ends.long()
+        commas = batch.mask & (batch.targets == COMMA)
+        clause = commas.cumsum(1) - commas.long()
         counts = torch.zeros(len(wrong), task.boxes + 1).scatter_add_(1, clause, wrong.float())
         for story, by_clause in zip(task.stories(batch.tokens), counts.tolist(), strict=True):
             named = [box for box, items in sorted(story.contents.items()) if items or not task.form.half]
