@@ -73,7 +73,6 @@ MODELS: dict[Scale, list[AttentionColumn]] = {
 STORIES = 64
 """So many test stories of a length have their dependency graphs measured, and their boxes scored."""
 
-
 Key = tuple[Form, AttentionColumn]
 
 
