@@ -166,7 +166,7 @@ LINES = {
     "theory": 1_018,
     "verify": 9_749,
     "report": 3_995,
-    "recipes": 4_645,
+    "recipes": 4_643,
     "cli": 3_221,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

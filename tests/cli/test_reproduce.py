@@ -101,7 +101,8 @@ def test_a_night_writes_the_page_after_every_row(root, tmp_path, capsys, monkeyp
 
 def test_other_recipes_say_that_they_have_no_night(refused):
     call = ["reproduce", "demo", "parity", "--scale", "overnight"]
-    refused(call, "demo parity has no scale overnight, as lrnn table-2, regulargpt table-1, chacal table-1, ")
+    there = "lrnn table-2, regulargpt table-1, chacal table-1, chacal table-2, bipe figure-3"
+    refused(call, f"demo parity has no scale overnight, as {there} have")
 
 
 MINE = """

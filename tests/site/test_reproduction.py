@@ -101,3 +101,25 @@ def test_accuracy_by_steps(made, tmp_path):
     caption, *_, last = made.by_steps(tmp_path / "by-steps.json").splitlines()
     assert caption == "Why. Counted so, 1 of 1 runs are within 5 points of the published number."
     assert last == "| Sum, seed 0 | 50.0 | 90.0 |"
+
+
+def test_boxes_are_compared_by_stories_drawn_as_published(made):
+    """By the mean over lengths, which is beside them, the order would be the other one."""
+    figures = {"Standard 2": 58.8, "ChaCAL 2": 99.1, "ChaCAL 2, sum of paths": None}
+    rows = [
+        {
+            "form": "advanced",
+            "model": model,
+            "seeds": 3,
+            "mean": mean,
+            "drawn_as_trained": [{"stories": whole}] * 3,
+            "published": published and [0.01, published, 1.0, 1.0],
+        }
+        for (model, published), mean, whole in zip(figures.items(), (0.4, 0.3, 0.2), (0.6, 0.8, 0.9), strict=True)
+    ]
+    finding = made.boxes({"panels": [{"title": "Measured beside published", "data": rows}]})
+    assert finding.verdict == "reproduced"
+    assert "| ChaCAL 2, sum of paths | 3 | – | 90.0 |" in finding.table
+    for row in rows:
+        row["drawn_as_trained"] = [{"stories": row["mean"]}]
+    assert made.boxes({"panels": [{"title": "Measured beside published", "data": rows}]}).verdict == "different"

@@ -27,7 +27,7 @@ DESCRIPTION = (
 )
 
 
-CHAIN = AttentionColumn("chain", 1)
+CHAIN, CHAIN_SUM = AttentionColumn("chain", 1), AttentionColumn("chain", 1, ", sum of paths")
 SUM = {"model.paths": "sum"}
 
 
@@ -35,9 +35,7 @@ class ChainsKey(NamedTuple):
     """A line of the table."""
 
     blocks: int
-    label: str
-    published: AttentionColumn | None
-    """The published row it stands beside."""
+    attention: AttentionColumn
 
 
 def recipe(scale: Scale) -> Recipe:
@@ -46,12 +44,12 @@ def recipe(scale: Scale) -> Recipe:
     def report(finished: Mapping[ChainsKey, list[Run]], device: str) -> list[Panel]:
         drawn = []
         for blocks in sorted({key.blocks for key in finished}):
-            mine = {key.label: runs for key, runs in finished.items() if key.blocks == blocks}
+            mine = {key.attention.label: runs for key, runs in finished.items() if key.blocks == blocks}
             title = f"Learning chains in {blocks * SIZE} tokens"
             caption = "Mean over seeds, on strings kept out of training (Figure 3)."
             drawn.append(curves(title, f"{caption} {_beside(finished, blocks)}".strip(), mine))
         sentence = _beside(finished, max(key.blocks for key in finished))
-        models = [key.label for key in finished]
+        models = [key.attention.label for key in finished]
         drawn += differences_from_paper(RULES, scale, ["reference-chains"], models, "Heads and betas are as published.")
         return [replace(_table(scale, finished), finding=sentence), *drawn]
 
@@ -64,19 +62,19 @@ def recipe(scale: Scale) -> Recipe:
 
 
 def _cells(scale: Scale) -> Iterator[Cell[ChainsKey]]:
-    def cell(attention: AttentionColumn, blocks: int, changed: Mapping[str, Any], besides: str = "") -> Cell[ChainsKey]:
-        key = ChainsKey(blocks, attention.label + besides, None if besides else attention)
-        return Cell(key, partial(plan_chains, scale, attention, blocks, changed), label=key.label)
+    def cell(attention: AttentionColumn, blocks: int, changed: Mapping[str, Any]) -> Cell[ChainsKey]:
+        plan = partial(plan_chains, scale, attention, blocks, changed)
+        return Cell(ChainsKey(blocks, attention), plan, label=attention.label)
 
     for attention in TOY:
         yield cell(attention, LADDER[scale], {})
-    yield cell(CHAIN, LADDER[scale], SUM, ", sum of paths")
+    yield cell(CHAIN_SUM, LADDER[scale], SUM)
     if scale == "laptop":
         # The published length, for the models of one layer: standard attention is soon as good as it gets.
         yield cell(AttentionColumn("standard", 1), PAPER_BLOCKS, {"seeds": 1})
         yield cell(CHAIN, PAPER_BLOCKS, {"seeds": 1, "training.steps": 3000})
         longer = {"seeds": 1, "training.steps": 5000, "training.lr": 3e-3, **SUM}
-        yield cell(CHAIN, PAPER_BLOCKS, longer, ", sum of paths, 5,000 steps of 3e-3")
+        yield cell(CHAIN_SUM._replace(besides=", sum of paths, 5,000 steps of 3e-3"), PAPER_BLOCKS, longer)
 
 
 def _beside(finished: Mapping[ChainsKey, list[Run]], blocks: int) -> str:
@@ -84,9 +82,9 @@ def _beside(finished: Mapping[ChainsKey, list[Run]], blocks: int) -> str:
     if blocks != PAPER_BLOCKS:
         return ""
     mine = {
-        key.label: (ended(runs)["mean"], TOY[key.published].accuracy)
+        key.attention.label: (ended(runs)["mean"], TOY[key.attention].accuracy)
         for key, runs in finished.items()
-        if key.published and key.blocks == blocks
+        if key.attention in TOY and key.blocks == blocks
     }
     return beside_published(f"Accuracy after all steps, on {blocks * SIZE} tokens", mine)
 
@@ -94,10 +92,10 @@ def _beside(finished: Mapping[ChainsKey, list[Run]], blocks: int) -> str:
 def _table(scale: Scale, finished: Mapping[ChainsKey, list[Run]]) -> Panel:
     records = [
         {
-            "model": key.label,
+            "model": key.attention.label,
             "tokens": key.blocks * SIZE,
             **ended(runs),
-            "published": TOY[key.published] if key.published and key.blocks == PAPER_BLOCKS else None,
+            "published": TOY.get(key.attention) if key.blocks == PAPER_BLOCKS else None,
         }
         for key, runs in sorted(finished.items(), key=lambda item: item[0].blocks)
     ]
