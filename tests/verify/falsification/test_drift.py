@@ -34,6 +34,8 @@ def test_a_margin_that_falls_with_every_group():
         {n: 1.0 + np.log(n) for n in LENGTHS},
         {n: m for n, m in zip(LENGTHS, [6.8, 3, 1.5, 0.8, 0.81, 0.8, 0.82, 0.81], strict=True)},
         {n: m for n, m in zip(LENGTHS, np.random.default_rng(0).normal(5, 1, 8), strict=True)},
+        {n: 8.0 - 2.0**-21 * (n >= 120) for n in range(20, 164, 9)},
+        {n: 8.0 - 2.0**-31 * n for n in LENGTHS},
         {16: 3.0, 32: 2.0, 64: 1.0},
         {},
     ],
