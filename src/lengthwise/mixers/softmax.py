@@ -12,7 +12,11 @@ a is learned, one for each head, and 1 / ln(log_scale) at first. A query that re
 
 With a `window` N a query reads the last N tokens of its sequence alone, itself among them.
 
-No mask is built unless something asks for one: padding, packing, a position's bias, or several tokens after a state.
+With a `sink` a head may read nothing: a key of 0s beside the others, of a learned logit, with the value 0 (as in
+gpt-oss). Without one, and without absolute positions, all tokens of a run that begins a string read the mean of equal
+values, which is one of them: layer by layer they stay equal, and no such Transformer knows the parity of 1, 11, 111.
+
+No mask is built unless something asks for one: padding, packing, a sink, a position's bias, or tokens after a state.
 Where the bias is by key alone, packing alone needs one: `ops.key_biased_attention` goes on from a state, and padding is
 keys of bias -inf.
 
@@ -22,33 +26,30 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..ops import key_biased_attention
-from ..options import at_least
+from ..options import OptionsOf, at_least
 from ..positions import Bias, DenseBias, KeyBias, Layout, Placed, Position
-from .attention import KeyValues, check_heads, own_position, queries_keys_values, rotated, scored
-from .base import Mixer, Traits
+from .attention import AttentionMixer, KeyValues, merge_heads, own_position, queries_keys_values, rotated, scored
+from .base import Traits
 from .pro_block import HeadNorm, OutputGate, TokenShift
 
 
-class Softmax(Mixer):
+class Softmax(AttentionMixer):
     """`biases` on the query, key, value and output maps; `dropout` on the attention weights while training."""
 
+    name = "softmax"
     traits = Traits(keeps_keys=True, takes_position=True)
 
     def __init__(
         self,
         width: int,
         *,
-        heads: Annotated[int, "How many attention heads share the width, which they must divide."],
-        biases: Annotated[bool, "Whether the maps of the attention have biases."] = True,
-        dropout: Annotated[float, "The share of the attention weights that training drops."] = 0.0,
         log_scale: Annotated[
             int | None,
             at_least(2),
@@ -59,34 +60,33 @@ class Softmax(Mixer):
         window: Annotated[
             int | None, at_least(1), "How many tokens a query reads, itself among them; None: all."
         ] = None,
+        sink: Annotated[
+            bool, "Whether a head may read nothing, which has a learned logit beside those of keys."
+        ] = False,
         positioned: Annotated[bool, "Whether the model's position encoding acts in this layer."] = True,
         position: Annotated[
             Position | None, "An encoding of the layer's own; None: the model's, handed over with each call."
         ] = None,
+        **shared: Annotated[Any, OptionsOf(AttentionMixer, "heads biases dropout")],
     ):
-        super().__init__()
-        check_heads("softmax", width, heads)
-        self.q_norm = HeadNorm(width, heads) if qk_norm else None
-        self.k_norm = HeadNorm(width, heads) if qk_norm else None
+        super().__init__(width, **shared)
+        self.q_norm = HeadNorm(width, self.heads) if qk_norm else None
+        self.k_norm = HeadNorm(width, self.heads) if qk_norm else None
         # What the Pro block of forgetting attention adds.
         self.shift: TokenShift | None = None
         self.gated: OutputGate | None = None
-        self.a = None if log_scale is None else nn.Parameter(torch.full((heads,), 1 / math.log(log_scale)))
-        self.heads, self.dropout = heads, dropout
-        self.qkv = nn.Linear(width, 3 * width, bias=biases)
-        self.out = nn.Linear(width, width, bias=biases)
+        self.a = None if log_scale is None else nn.Parameter(torch.full((self.heads,), 1 / math.log(log_scale)))
+        self.sink = nn.Parameter(torch.zeros(self.heads)) if sink else None
         self.position, self.window, self.positioned = position, window, positioned
-        self.traits = replace(self.traits, heads=heads)
 
     def forward(
         self, x: Tensor, *, layout: Layout, state: KeyValues | None = None, placed: Placed | None = None
     ) -> tuple[Tensor, KeyValues]:
         q, seen, bias = self.compared(x, layout, state, placed)
-        dropout = self.dropout if self.training else 0.0
-        y = attend(q, seen.k, seen.v, layout, seen.layout, bias, dropout, self.window)
+        y = self._attend(q, seen, layout, bias)
         if self.gated is not None:
             y = self.gated(x, y)
-        return self.out(y.transpose(1, 2).flatten(-2)), seen
+        return self.out(merge_heads(y)), seen
 
     def compared(
         self, x: Tensor, layout: Layout, state: KeyValues | None, placed: Placed | None
@@ -113,50 +113,48 @@ class Softmax(Mixer):
             q, bias = scored(q, bare, seen.k, acting, seen.places)
         return q, seen, bias
 
+    def _attend(self, q: Tensor, seen: KeyValues, layout: Layout, bias: Bias | None) -> Tensor:
+        """Each of the last T of S tokens reads its own sequence's real tokens up to itself, or a window of them."""
+        k, v, keys, dropout = seen.k, seen.v, seen.layout, self.dropout if self.training else 0.0
+        T, S = q.shape[2], k.shape[2]
+        window = S if self.window is None else min(self.window, S)
+        usual = keys.sequences is None and window == S and self.sink is None
+        # A string of one token with a bias goes the way of longer ones, which torch.func can map with gradients.
+        alone = T in (1, S) if bias is None else T == 1 < S
+        if usual and keys.real is None and alone:
+            # Causality alone says what may be read.
+            if bias is None:
+                return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=T == S)
+            mask = bias.values if isinstance(bias, DenseBias) else bias.dense()
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype), dropout_p=dropout)
+        if usual and isinstance(bias, KeyBias):
+            values = bias.values if keys.real is None else bias.values.masked_fill(~keys.real[:, None], -torch.inf)
+            # Under autocast what a position turns may come out wider than the values.
+            return key_biased_attention(q.to(v.dtype), k.to(v.dtype), v, values, dropout=dropout)
+        mask = visible(layout, keys)
+        if window < S:
+            mask = mask & torch.ones_like(mask).triu(S - T - window + 1)
+        if bias is not None:
+            dense = bias.dense()
+            if isinstance(bias, KeyBias) and (self.sink is not None or q.dtype in (torch.float16, torch.bfloat16)):
+                # Counted from each query's own, which softmax ignores beside keys alone: half precision has digits for
+                # near ones only, and the logit of nothing is the same wherever the string stands.
+                own = bias.values[..., S - T :, None]
+                dense = dense - (own.detach() if self.sink is None else own)
+            mask = dense.to(q.dtype).masked_fill(~mask, -torch.inf)
+        if self.sink is not None:
+            mask = mask if bias is not None else q.new_zeros(()).masked_fill(~mask, -torch.inf)
+            nothing = self.sink.to(q.dtype)[:, None, None].expand(*mask.shape[:-3], -1, T, 1)
+            mask = torch.cat([mask.expand(*mask.shape[:-3], self.heads, T, S), nothing], -1)
+            k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+
 
 def _grown(q: Tensor, a: Tensor, layout: Layout) -> Tensor:
     """a ln(n) q, never in half precision, where no logarithm tells 1,000 keys from 1,001."""
     a = a.to(torch.promote_types(a.dtype, torch.float32))
     n = (layout.positions + 1).clamp(min=1).to(a.dtype)
     return (q * (a[:, None] * n.log()[:, None])[..., None]).to(q.dtype)
-
-
-def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    layout: Layout,
-    keys: Layout,
-    bias: Bias | None = None,
-    dropout: float = 0.0,
-    window: int | None = None,
-) -> Tensor:
-    """Causal attention of the last T of S tokens, each to its own sequence's real tokens, or to a window of them."""
-    T, S = q.shape[2], k.shape[2]
-    window = S if window is None else min(window, S)
-    narrow = window < S
-    # A string of one token with a bias goes the way of longer ones, which torch.func can map with gradients.
-    alone = T in (1, S) if bias is None else T == 1 < S
-    if keys.sequences is None and keys.real is None and alone and not narrow:
-        # Causality alone says what may be read.
-        if bias is None:
-            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=T == S)
-        mask = bias.values if isinstance(bias, DenseBias) else bias.dense()
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype), dropout_p=dropout)
-    if isinstance(bias, KeyBias) and keys.sequences is None and not narrow:
-        values = bias.values if keys.real is None else bias.values.masked_fill(~keys.real[:, None], -torch.inf)
-        # Under autocast what a position turns may come out wider than the values.
-        return key_biased_attention(q.to(v.dtype), k.to(v.dtype), v, values, dropout=dropout)
-    mask = visible(layout, keys)
-    if narrow:
-        mask = mask & torch.ones_like(mask).triu(S - T - window + 1)
-    if bias is not None:
-        dense = bias.dense()
-        if isinstance(bias, KeyBias) and q.dtype in (torch.float16, torch.bfloat16):
-            # Counted from each query's own, which softmax ignores: half precision has digits for near keys alone.
-            dense = dense - bias.values[..., S - T :, None].detach()
-        mask = dense.to(q.dtype).masked_fill(~mask, -torch.inf)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
 
 
 def visible(layout: Layout, keys: Layout) -> Tensor:

@@ -102,7 +102,7 @@ def regular_gpt(
         raise Error(
             f'regular-gpt: groups and codes are of discrete nodes, got {groups} and {codes}. Set nodes="discrete".'
         )
-    discrete = {"nodes": {"groups": groups or max(1, width // (codes or 8)), "codes": codes or 8}}
+    discrete = {"groups": groups or max(1, width // (codes or 8)), "codes": codes or 8}
     # A tied head reads logits off the embedding itself, whose entries must then be small.
     scale = width**0.5 if tie_word_embeddings or variant == "official" else 1.0
     scale = scale if embedding_scale is None else embedding_scale
@@ -127,7 +127,7 @@ def regular_gpt(
             "by": depth,
             "pad_tokens": missing == "official",
             # Left out of a config of continuous nodes, as it is of those from before there were others.
-            **(discrete if nodes == "discrete" else {}),
+            **({"nodes": discrete} if nodes == "discrete" else {}),
         },
         block={
             "kind": "transformer",
@@ -160,6 +160,7 @@ def transformer(
         at_least(1),
         "RNoPE-SWA: every fourth layer reads all tokens and knows no positions, the others read so many; None: all do.",
     ] = None,
+    sink: Annotated[bool, "Whether a head may read nothing: else relative positions see no run that begins."] = False,
     block: BlockName = "gpt2",
     norm: Norm = "pre",
     activation: Activation = "gelu",
@@ -175,14 +176,13 @@ def transformer(
             f"transformer: LLaMA's block is pre-norm with SwiGLU, got norm {norm!r} and activation {activation!r}. "
             'Leave both out, or take block="gpt2".'
         )
-    llama_block = {"activation": "swiglu", "biases": False, "normalisation": "rms"}
     mixer = {
         "name": "softmax",
         "heads": heads,
         **({"biases": False} if llama else {}),
         # Left out where it is off: a config of before has none.
         **({} if log_scale is None else {"log_scale": log_scale}),
-        **({"qk_norm": True} if qk_norm else {}),
+        **{name: True for name, on in (("qk_norm", qk_norm), ("sink", sink)) if on},
     }
     return LengthwiseConfig(
         vocab_size=vocab_size,
@@ -196,7 +196,7 @@ def transformer(
             "norm": norm,
             "activation": activation,
             "expansion": expansion,
-            **(llama_block if llama else {}),
+            **({"activation": "swiglu", "biases": False, "normalisation": "rms"} if llama else {}),
         },
         final_norm=norm == "pre",
         head_bias=not llama,
@@ -292,7 +292,7 @@ def layer_numbers(what: str, choice: str | Sequence[int], layers: int) -> list[i
 def transformer_xl(
     vocab_size: int,
     num_outputs: int | None = None,
-    **shared: Annotated[Any, OptionsOf(transformer, "width heads layers")],
+    **shared: Annotated[Any, OptionsOf(transformer, "width heads layers sink")],
 ) -> LengthwiseConfig:
     """A Transformer with Transformer-XL's relative positions, RegularGPT's baseline."""
     return transformer(vocab_size, num_outputs, position="transformer-xl", **shared)
