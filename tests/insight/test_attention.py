@@ -25,9 +25,18 @@ OPTIONS = [
 ]
 
 
-def build(**options):
+SOFTMAX = [
+    {"position": "rope", "window": 3},
+    {"position": "alibi", "window": 2},
+    {"position": "rope", "sink": True},
+    {"position": "alibi", "sink": True, "window": 4},
+    {"position": "t5", "sink": True},
+]
+
+
+def build(name="chacal", **options):
     torch.manual_seed(0)
-    classifier = models.build("chacal", vocab_size=5, num_outputs=5, width=16, heads=2, layers=3, **options).double()
+    classifier = models.build(name, vocab_size=5, num_outputs=5, width=16, heads=2, layers=3, **options).double()
     for p in classifier.parameters():  # far from the even weights of small random queries
         torch.nn.init.normal_(p, std=0.5)
     return classifier
@@ -54,7 +63,7 @@ def own(classifier, tokens):
     return seen
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS, *({"name": "transformer", **options} for options in SOFTMAX)], ids=str)
 def test_paths_times_values_are_the_layer_s_output(options):
     classifier = build(**options)
     found = insight.read_attention(classifier, TOKENS)

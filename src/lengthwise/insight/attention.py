@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import Error, NonFiniteError, ShapeError
@@ -129,7 +130,7 @@ def _weights(mixer: Softmax | Chain, x: Tensor, layout: Layout, placed: Placed |
     """(1, H, T, T) A in double precision, of the mixer's own queries and keys."""
     if isinstance(mixer, Softmax):
         q, seen, bias = mixer.compared(x, layout, None, placed)
-        k = seen.k
+        k, mask = seen.k if mixer.sink is None else F.pad(seen.k, (0, 0, 0, 1)), mixer.mask(q, seen, layout, bias)
     else:
         q, k, _ = queries_keys_values(mixer.qkv(x), mixer.heads)
         acting = placed if mixer.position is None else own_position(mixer.position, placed, layout)
@@ -137,12 +138,11 @@ def _weights(mixer: Softmax | Chain, x: Tensor, layout: Layout, placed: Placed |
         if acting is not None:
             q, k = rotated(q, k, acting)
             q, bias = scored(q, bare, k, acting, acting.places)
+        seen = visible(layout, layout) if mixer.causal else torch.tensor(True, device=x.device)
+        mask = seen if bias is None else bias.dense().masked_fill(~seen, -torch.inf)
     logits = q.double() @ k.double().mT * q.shape[-1] ** -0.5
-    if bias is not None:
-        logits = logits + bias.dense()
-    if getattr(mixer, "causal", True):
-        logits = logits.masked_fill(~visible(layout, layout), -torch.inf)
-    return logits.softmax(-1)
+    logits = logits.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else logits + mask
+    return logits.softmax(-1)[..., : x.shape[1]]
 
 
 @dataclass(frozen=True)

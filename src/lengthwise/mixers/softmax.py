@@ -7,8 +7,7 @@ stay as sharp among many keys as among few:
 
     q_t  becomes  a ln(n_t) q_t,    n_t = t + 1 in its own sequence
 
-a is learned, one for each head, and 1 / ln(log_scale) at first. A query that reads itself alone is multiplied by ln 1 =
-0, which changes nothing: its one weight is 1 all the same.
+a is learned, one for each head, and 1 / ln(log_scale) at first. A first token's queries are multiplied by ln 1 = 0.
 
 With a `window` N a query reads the last N tokens of its sequence alone, itself among them.
 
@@ -84,9 +83,7 @@ class Softmax(AttentionMixer):
     ) -> tuple[Tensor, KeyValues]:
         q, seen, bias = self.compared(x, layout, state, placed)
         y = self._attend(q, seen, layout, bias)
-        if self.gated is not None:
-            y = self.gated(x, y)
-        return self.out(merge_heads(y)), seen
+        return self.out(merge_heads(y if self.gated is None else self.gated(x, y))), seen
 
     def compared(
         self, x: Tensor, layout: Layout, state: KeyValues | None, placed: Placed | None
@@ -117,8 +114,7 @@ class Softmax(AttentionMixer):
         """Each of the last T of S tokens reads its own sequence's real tokens up to itself, or a window of them."""
         k, v, keys, dropout = seen.k, seen.v, seen.layout, self.dropout if self.training else 0.0
         T, S = q.shape[2], k.shape[2]
-        window = S if self.window is None else min(self.window, S)
-        usual = keys.sequences is None and window == S and self.sink is None
+        usual = keys.sequences is None and self.sink is None and (self.window is None or self.window >= S)
         # A string of one token with a bias goes the way of longer ones, which torch.func can map with gradients.
         alone = T in (1, S) if bias is None else T == 1 < S
         if usual and keys.real is None and alone:
@@ -131,9 +127,15 @@ class Softmax(AttentionMixer):
             values = bias.values if keys.real is None else bias.values.masked_fill(~keys.real[:, None], -torch.inf)
             # Under autocast what a position turns may come out wider than the values.
             return key_biased_attention(q.to(v.dtype), k.to(v.dtype), v, values, dropout=dropout)
-        mask = visible(layout, keys)
-        if window < S:
-            mask = mask & torch.ones_like(mask).triu(S - T - window + 1)
+        k, v = (k, v) if self.sink is None else (F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1)))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask(q, seen, layout, bias), dropout_p=dropout)
+
+    def mask(self, q: Tensor, seen: KeyValues, layout: Layout, bias: Bias | None) -> Tensor:
+        """Which of S keys each query may read, or what is added to its logits; with a sink, S + 1, the last nothing."""
+        T, S = q.shape[2], seen.k.shape[2]
+        mask = visible(layout, seen.layout)
+        if self.window is not None and self.window < S:
+            mask = mask & torch.ones_like(mask).triu(S - T - self.window + 1)
         if bias is not None:
             dense = bias.dense()
             if isinstance(bias, KeyBias) and (self.sink is not None or q.dtype in (torch.float16, torch.bfloat16)):
@@ -142,12 +144,11 @@ class Softmax(AttentionMixer):
                 own = bias.values[..., S - T :, None]
                 dense = dense - (own.detach() if self.sink is None else own)
             mask = dense.to(q.dtype).masked_fill(~mask, -torch.inf)
-        if self.sink is not None:
-            mask = mask if bias is not None else q.new_zeros(()).masked_fill(~mask, -torch.inf)
-            nothing = self.sink.to(q.dtype)[:, None, None].expand(*mask.shape[:-3], -1, T, 1)
-            mask = torch.cat([mask.expand(*mask.shape[:-3], self.heads, T, S), nothing], -1)
-            k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+        if self.sink is None:
+            return mask
+        mask = mask if bias is not None else q.new_zeros(()).masked_fill(~mask, -torch.inf)
+        nothing = self.sink.to(q.dtype)[:, None, None].expand(*mask.shape[:-3], -1, T, 1)
+        return torch.cat([mask.expand(*mask.shape[:-3], self.heads, T, S), nothing], -1)
 
 
 def _grown(q: Tensor, a: Tensor, layout: Layout) -> Tensor:
