@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from ..ops import key_biased_attention
 from ..options import OptionsOf, at_least
 from ..positions import Bias, DenseBias, KeyBias, Layout, Placed, Position
-from .attention import AttentionMixer, KeyValues, merge_heads, own_position, queries_keys_values, rotated, scored
+from .attention import AttentionMixer, KeyValues, own_position, queries_keys_values, rotated, scored
 from .base import Traits
 from .pro_block import HeadNorm, OutputGate, TokenShift
 
@@ -83,7 +83,8 @@ class Softmax(AttentionMixer):
     ) -> tuple[Tensor, KeyValues]:
         q, seen, bias = self.compared(x, layout, state, placed)
         y = self._attend(q, seen, layout, bias)
-        return self.out(merge_heads(y if self.gated is None else self.gated(x, y))), seen
+        y = y if self.gated is None else self.gated(x, y)
+        return self.out(y.transpose(1, 2).flatten(-2)), seen
 
     def compared(
         self, x: Tensor, layout: Layout, state: KeyValues | None, placed: Placed | None
