@@ -154,7 +154,7 @@ LINES = {
     "ops": 3_378,
     "automata": 1_456,
     "positions": 1_405,
-    "mixers": 3_212,
+    "mixers": 3_200,
     "models": 3_877,
     "convert": 771,
     "tasks": 4_247,

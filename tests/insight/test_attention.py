@@ -28,9 +28,6 @@ OPTIONS = [
 SOFTMAX = [
     {"position": "rope", "window": 3},
     {"position": "alibi", "window": 2},
-    {"position": "rope", "sink": True},
-    {"position": "alibi", "sink": True, "window": 4},
-    {"position": "t5", "sink": True},
 ]
 
 

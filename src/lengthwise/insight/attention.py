@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import Error, NonFiniteError, ShapeError
@@ -130,7 +129,7 @@ def _weights(mixer: Softmax | Chain, x: Tensor, layout: Layout, placed: Placed |
     """(1, H, T, T) A in double precision, of the mixer's own queries and keys."""
     if isinstance(mixer, Softmax):
         q, seen, bias = mixer.compared(x, layout, None, placed)
-        k, mask = seen.k if mixer.sink is None else F.pad(seen.k, (0, 0, 0, 1)), mixer.mask(q, seen, layout, bias)
+        k, mask = seen.k, mixer.mask(q.double(), seen, layout, bias)
     else:
         q, k, _ = queries_keys_values(mixer.qkv(x), mixer.heads)
         acting = placed if mixer.position is None else own_position(mixer.position, placed, layout)
@@ -142,7 +141,7 @@ def _weights(mixer: Softmax | Chain, x: Tensor, layout: Layout, placed: Placed |
         mask = seen if bias is None else bias.dense().masked_fill(~seen, -torch.inf)
     logits = q.double() @ k.double().mT * q.shape[-1] ** -0.5
     logits = logits.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else logits + mask
-    return logits.softmax(-1)[..., : x.shape[1]]
+    return logits.softmax(-1)
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ a is learned, one for each head, and 1 / ln(log_scale) at first. A first token's
 
 With a `window` N a query reads the last N tokens of its sequence alone, itself among them.
 
-With a `sink` a head may read nothing: a key of 0s beside the others, of a learned logit, with the value 0 (as in
-gpt-oss). Without one, and without absolute positions, all tokens of a run that begins a string read the mean of equal
-values, which is one of them: layer by layer they stay equal, and no such Transformer knows the parity of 1, 11, 111.
+Without absolute positions the tokens of a run that begins a string (1, 11, 111) read the mean of equal values, which is
+one of them: layer by layer they stay equal.
 
-No mask is built unless something asks for one: padding, packing, a sink, a position's bias, or tokens after a state.
+No mask is built unless something asks for one: padding, packing, a position's bias, or several tokens after a state.
 Where the bias is by key alone, packing alone needs one: `ops.key_biased_attention` goes on from a state, and padding is
 keys of bias -inf.
 
@@ -59,9 +58,6 @@ class Softmax(AttentionMixer):
         window: Annotated[
             int | None, at_least(1), "How many tokens a query reads, itself among them; None: all."
         ] = None,
-        sink: Annotated[
-            bool, "Whether a head may read nothing, which has a learned logit beside those of keys."
-        ] = False,
         positioned: Annotated[bool, "Whether the model's position encoding acts in this layer."] = True,
         position: Annotated[
             Position | None, "An encoding of the layer's own; None: the model's, handed over with each call."
@@ -75,7 +71,6 @@ class Softmax(AttentionMixer):
         self.shift: TokenShift | None = None
         self.gated: OutputGate | None = None
         self.a = None if log_scale is None else nn.Parameter(torch.full((self.heads,), 1 / math.log(log_scale)))
-        self.sink = nn.Parameter(torch.zeros(self.heads)) if sink else None
         self.position, self.window, self.positioned = position, window, positioned
 
     def forward(
@@ -115,7 +110,7 @@ class Softmax(AttentionMixer):
         """Each of the last T of S tokens reads its own sequence's real tokens up to itself, or a window of them."""
         k, v, keys, dropout = seen.k, seen.v, seen.layout, self.dropout if self.training else 0.0
         T, S = q.shape[2], k.shape[2]
-        usual = keys.sequences is None and self.sink is None and (self.window is None or self.window >= S)
+        usual = keys.sequences is None and (self.window is None or self.window >= S)
         # A string of one token with a bias goes the way of longer ones, which torch.func can map with gradients.
         alone = T in (1, S) if bias is None else T == 1 < S
         if usual and keys.real is None and alone:
@@ -128,28 +123,21 @@ class Softmax(AttentionMixer):
             values = bias.values if keys.real is None else bias.values.masked_fill(~keys.real[:, None], -torch.inf)
             # Under autocast what a position turns may come out wider than the values.
             return key_biased_attention(q.to(v.dtype), k.to(v.dtype), v, values, dropout=dropout)
-        k, v = (k, v) if self.sink is None else (F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1)))
         return F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask(q, seen, layout, bias), dropout_p=dropout)
 
     def mask(self, q: Tensor, seen: KeyValues, layout: Layout, bias: Bias | None) -> Tensor:
-        """Which of S keys each query may read, or what is added to its logits; with a sink, S + 1, the last nothing."""
+        """Which of S keys each query may read, or what is added to its logits."""
         T, S = q.shape[2], seen.k.shape[2]
         mask = visible(layout, seen.layout)
         if self.window is not None and self.window < S:
             mask = mask & torch.ones_like(mask).triu(S - T - self.window + 1)
-        if bias is not None:
-            dense = bias.dense()
-            if isinstance(bias, KeyBias) and (self.sink is not None or q.dtype in (torch.float16, torch.bfloat16)):
-                # Counted from each query's own, which softmax ignores beside keys alone: half precision has digits for
-                # near ones only, and the logit of nothing is the same wherever the string stands.
-                own = bias.values[..., S - T :, None]
-                dense = dense - (own.detach() if self.sink is None else own)
-            mask = dense.to(q.dtype).masked_fill(~mask, -torch.inf)
-        if self.sink is None:
+        if bias is None:
             return mask
-        mask = mask if bias is not None else q.new_zeros(()).masked_fill(~mask, -torch.inf)
-        nothing = self.sink.to(q.dtype)[:, None, None].expand(*mask.shape[:-3], -1, T, 1)
-        return torch.cat([mask.expand(*mask.shape[:-3], self.heads, T, S), nothing], -1)
+        dense = bias.dense()
+        if isinstance(bias, KeyBias) and q.dtype in (torch.float16, torch.bfloat16):
+            # Counted from each query's own, which softmax ignores: half precision has digits for near keys alone.
+            dense = dense - bias.values[..., S - T :, None].detach()
+        return dense.to(q.dtype).masked_fill(~mask, -torch.inf)
 
 
 def _grown(q: Tensor, a: Tensor, layout: Layout) -> Tensor:

@@ -160,7 +160,6 @@ def transformer(
         at_least(1),
         "RNoPE-SWA: every fourth layer reads all tokens and knows no positions, the others read so many; None: all do.",
     ] = None,
-    sink: Annotated[bool, "Whether a head may read nothing: else relative positions see no run that begins."] = False,
     block: BlockName = "gpt2",
     norm: Norm = "pre",
     activation: Activation = "gelu",
@@ -182,7 +181,7 @@ def transformer(
         **({"biases": False} if llama else {}),
         # Left out where it is off: a config of before has none.
         **({} if log_scale is None else {"log_scale": log_scale}),
-        **{name: True for name, on in (("qk_norm", qk_norm), ("sink", sink)) if on},
+        **({"qk_norm": True} if qk_norm else {}),
     }
     return LengthwiseConfig(
         vocab_size=vocab_size,
@@ -292,7 +291,7 @@ def layer_numbers(what: str, choice: str | Sequence[int], layers: int) -> list[i
 def transformer_xl(
     vocab_size: int,
     num_outputs: int | None = None,
-    **shared: Annotated[Any, OptionsOf(transformer, "width heads layers sink")],
+    **shared: Annotated[Any, OptionsOf(transformer, "width heads layers")],
 ) -> LengthwiseConfig:
     """A Transformer with Transformer-XL's relative positions, RegularGPT's baseline."""
     return transformer(vocab_size, num_outputs, position="transformer-xl", **shared)

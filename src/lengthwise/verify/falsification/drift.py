@@ -25,7 +25,7 @@ SHORTEST = 16
 """Shorter words have not drifted yet."""
 SURE = 3.0
 """A fall is one if it is so many times its standard error,"""
-FINEST = 2.0**-18
+FINEST = 2.0**-20
 """and such a share of the margin, for rounding moves a margin too."""
 FARTHEST = 10**12
 
