@@ -1,4 +1,4 @@
-"""Softmax attention that reads a window of the last tokens: against its formula; and RNoPE-SWA, which alternates."""
+"""What softmax attention reads: a window, against its formula; runs, which relative positions do not see; RNoPE-SWA."""
 
 import math
 

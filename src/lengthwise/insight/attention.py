@@ -137,8 +137,8 @@ def _weights(mixer: Softmax | Chain, x: Tensor, layout: Layout, placed: Placed |
         if acting is not None:
             q, k = rotated(q, k, acting)
             q, bias = scored(q, bare, k, acting, acting.places)
-        seen = visible(layout, layout) if mixer.causal else torch.tensor(True, device=x.device)
-        mask = seen if bias is None else bias.dense().masked_fill(~seen, -torch.inf)
+        readable = visible(layout, layout) if mixer.causal else torch.tensor(True, device=x.device)
+        mask = readable if bias is None else bias.dense().masked_fill(~readable, -torch.inf)
     logits = q.double() @ k.double().mT * q.shape[-1] ** -0.5
     logits = logits.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else logits + mask
     return logits.softmax(-1)

@@ -7,12 +7,12 @@ stay as sharp among many keys as among few:
 
     q_t  becomes  a ln(n_t) q_t,    n_t = t + 1 in its own sequence
 
-a is learned, one for each head, and 1 / ln(log_scale) at first. A first token's queries are multiplied by ln 1 = 0.
+a is learned, one for each head, and 1 / ln(log_scale) at first. A first token's queries become 0, and
+its one weight is 1 all the same.
 
 With a `window` N a query reads the last N tokens of its sequence alone, itself among them.
 
-Without absolute positions the tokens of a run that begins a string (1, 11, 111) read the mean of equal values, which is
-one of them: layer by layer they stay equal.
+Without absolute positions all tokens of a run that begins a string have one output: they read the mean of equal values.
 
 No mask is built unless something asks for one: padding, packing, a position's bias, or several tokens after a state.
 Where the bias is by key alone, packing alone needs one: `ops.key_biased_attention` goes on from a state, and padding is
