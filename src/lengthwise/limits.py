@@ -196,18 +196,17 @@ class _Counting(TorchFunctionMode):
             made = self._weightless(func, args, shape)
             self.count += 1
             WEIGHTS.check(self.count, self.what)
-            self.look(made.numel() * made.element_size(), kwargs.get("device"))
+            place = kwargs.get("device")
+            device = torch.get_default_device() if place is None else torch.device(place)
+            if device.type != "meta":
+                size = made.numel() * made.element_size()
+                self.left -= size
+                if self.left < 0:
+                    raise TooLarge(f"{self.what}: asks for more memory than its weights have. {self.instead}")
+                size += self.since.get(device, 0)
+                need_memory(size, f"{self.what}: its weights", self.instead, device)
+                self.since[device] = size if size <= UNASKED else 0
         return func(*args, **kwargs)
-
-    def look(self, size: int, place: Any) -> None:
-        device = torch.get_default_device() if place is None else torch.device(place)
-        if device.type != "meta":
-            self.left -= size
-            if self.left < 0:
-                raise TooLarge(f"{self.what}: asks for more memory than its weights have. {self.instead}")
-            size += self.since.get(device, 0)
-            need_memory(size, f"{self.what}: its weights", self.instead, device)
-            self.since[device] = size if size <= UNASKED else 0
 
     def _weightless(self, func: Any, args: Any, shape: dict[str, Any]) -> torch.Tensor:
         try:
