@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch._dynamo.testing
 from torch.func import functional_call, grad, vmap
 from transformers import AutoModelForCausalLM
 
@@ -92,6 +93,18 @@ def test_compiles(name, last):
         lambda t: model(t, logits_to_keep=last).logits, backend="aot_eager", fullgraph=name in ATTENTIVE
     )
     torch.testing.assert_close(run(tokens), model(tokens, logits_to_keep=last).logits)
+
+
+@pytest.mark.parametrize("name", ["transformer", pytest.param("transformer-xl", marks=pytest.mark.slow)])
+def test_one_graph_serves_all_lengths(name):
+    """The second length makes the graph anew, with a length that is a symbol."""
+    torch._dynamo.reset()
+    model, counter = make(name), torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    run = torch.compile(lambda t: model(t).logits, backend=counter, fullgraph=True)
+    for length in (4, 7, 11, 13):
+        tokens = torch.randint(0, 5, (2, length))
+        torch.testing.assert_close(run(tokens), model(tokens).logits)
+    assert counter.frame_count == 2
 
 
 @pytest.mark.slow

@@ -91,9 +91,8 @@ class Softmax(AttentionMixer):
             k, v, last = self.shift(x, k, v, layout, None if state is None else state.last)
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
-        acting = placed if self.position is None else own_position(self.position, placed, layout)
-        acting = acting if self.positioned else None
-        bare, places, bias = q, None, None
+        own = placed if self.position is None else own_position(self.position, placed, layout)
+        acting, bare, places, bias = own if self.positioned else None, q, None, None
         if acting is not None:
             q, k = rotated(q, k, acting)
             places = acting.places
@@ -114,9 +113,10 @@ class Softmax(AttentionMixer):
         # A string of one token with a bias goes the way of longer ones, which torch.func can map with gradients.
         alone = T in (1, S) if bias is None else T == 1 < S
         if usual and keys.real is None and alone:
-            # Causality alone says what may be read.
+            # Causality alone says what may be read. torch.compile wants the flag from a branch, not T == S itself.
             if bias is None:
-                return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=T == S)
+                causal: dict[str, Any] = {"is_causal": True} if T == S else {}
+                return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, **causal)
             mask = bias.values if isinstance(bias, DenseBias) else bias.dense()
             return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype), dropout_p=dropout)
         if usual and isinstance(bias, KeyBias):

@@ -42,7 +42,7 @@ class TransformerXL(Position):
 
     def score(self, q: Tensor, queries: Places, keys: Places) -> Score:
         B, T, S = q.shape[0], q.shape[2], keys["token"].shape[1]
-        if T > 1:
+        if T > 1 and not torch.compiler.is_compiling():
             # Distances, (q + v) · R, its entries picked out, and those scaled.
             size = B * T * S * (8 + 3 * self.heads * q.element_size())
             what = f"transformer-xl: {B} x {T:,} queries of {S:,} keys, each pair with a bias in {self.heads} heads,"
