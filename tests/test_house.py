@@ -164,7 +164,7 @@ LINES = {
     "lab": 5_574,
     "insight": 1_005,
     "theory": 1_018,
-    "verify": 9_749,
+    "verify": 9_649,
     "report": 3_995,
     "recipes": 4_643,
     "cli": 3_221,

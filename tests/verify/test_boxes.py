@@ -65,7 +65,7 @@ def test_the_conditions_hold_when_they_are_computed_again(built):
     model, proof = built
     centres, radii = boxes_of(proof)
     node = Node(model)
-    boxes = TreeBoxes(node, PARITY, MachineAlgebra(PARITY, node.chunk))
+    boxes = TreeBoxes(node, MachineAlgebra(PARITY, node.chunk))
     network = certificate.network_of(node.model, Tree, "float32")
     assert (boxes.needed(network, centres, radii) <= radii).all()
     assert boxes.margin(network, centres, radii) == proof["margin"]

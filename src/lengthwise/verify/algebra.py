@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..automata import word_map
 from ..errors import Error
 from ..limits import Limit
 from .checker.claim import StatedClaim
@@ -74,7 +75,7 @@ class MachineAlgebra:
             (word, leaf_map)
             for size in range(1, chunk + 1)
             for word in product(range(S), repeat=size)
-            if self.needs((leaf_map := self._word_map(word))[None], begins=size < chunk)
+            if self.needs((leaf_map := word_map(claim.machine, word))[None], begins=size < chunk)
         ]
         """Words of at most C symbols and their elements."""
         self.elements: np.ndarray
@@ -101,12 +102,6 @@ class MachineAlgebra:
     def _tuples_of(self, count: int) -> int:
         """Returns how many tuples a node may read."""
         return sum(count**size for size in range(1, self.chunk + 1))
-
-    def _word_map(self, word: tuple[int, ...]) -> np.ndarray:
-        m = np.arange(self.leaves.shape[1])
-        for symbol in word:
-            m = self.leaves[symbol][m]
-        return m
 
     def _note(self, element: np.ndarray, elements: list[np.ndarray]) -> None:
         if (key := element.tobytes()) not in self.index:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..automata import Semiautomaton, live_states, minimise
+from ..automata import Semiautomaton, live_states, minimise, product
 from ..errors import Error
 from ..tasks import Task
 
@@ -111,7 +111,8 @@ def minimal(claim: Claim, each_round: Callable[[], None] | None = None) -> Claim
     machine = minimise(claim.machine, np.where(claim.asked, claim.answer_numbers, -1), each_round)
     if machine.num_states == claim.machine.num_states:
         return claim
-    one = {merged: q for q, merged in quotient(claim.machine, machine).items()}
+    pairs: Any = product(claim.machine, machine).states or ()
+    one = {merged: q for q, merged in pairs}
     own = [one[q] for q in range(machine.num_states)]
     return Claim(machine, claim.answers[own], claim.asked[own])
 
@@ -135,14 +136,3 @@ def without_start(claim: Claim) -> Claim:
         else:
             return Claim(Semiautomaton(machine.delta, start=q, symbols=machine.symbols), claim.answers, claim.asked)
     return claim
-
-
-def quotient(machine: Semiautomaton, small: Semiautomaton) -> dict[int, int]:
-    """A state of the smallest machine for each of the given one that words reach."""
-    place = {machine.start: small.start}
-    for q in (walk := [machine.start]):  # grows while we walk it
-        for target, merged in zip(machine.delta[q].tolist(), small.delta[place[q]].tolist(), strict=True):
-            if target not in place:
-                place[target] = merged
-                walk.append(target)
-    return place

@@ -59,7 +59,8 @@ def check_cascade(network: Cascade, claim: StatedClaim, proof: Any) -> tuple[int
     pair, symbol, q = pair[heeded], symbol[heeded], q[heeded]
     least, count, driver = np.inf, 0, symbol[:, None]
     for k, layer in enumerate(network.layers):
-        cases, case = _different(driver)
+        cases, case = np.unique(driver, axis=0, return_inverse=True)
+        case = case.reshape(-1)
         block, places = layer.entries[0], states[k][pair[:, 1 + k]]
         to, gap = np.zeros((2, len(cases), layer.blocks, layer.width))
         for begin in range(0, len(cases), AT_ONCE):
@@ -81,8 +82,7 @@ def check_cascade(network: Cascade, claim: StatedClaim, proof: Any) -> tuple[int
 
 
 def _answers(network: Cascade, claim: StatedClaim, driver: Array, q: Array, states: list[Array]) -> float:
-    cases, case = _different(np.concatenate([driver[claim.asked[q]], q[claim.asked[q]][:, None]], 1))
-    del case
+    cases = np.unique(np.concatenate([driver[claim.asked[q]], q[claim.asked[q]][:, None]], 1), axis=0)
     least = np.inf
     for begin in range(0, len(cases), AT_ONCE):
         some = cases[begin : begin + AT_ONCE]
@@ -118,13 +118,6 @@ def _listed(network: Cascade, claim: StatedClaim, proof: Any) -> tuple[list[Arra
     if (pairs >= [claim.states, *map(len, states)]).any():
         raise Rejected("the numbers of a pair must be those of states that are listed.")
     return states, np.ascontiguousarray(pairs)
-
-
-def _different(rows: Array) -> tuple[Array, Array]:
-    if not len(rows):
-        return rows, np.zeros(0, dtype=np.int64)
-    unique, inverse = np.unique(rows, axis=0, return_inverse=True)
-    return unique, inverse.reshape(-1)
 
 
 class Automata:

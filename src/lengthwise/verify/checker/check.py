@@ -101,16 +101,15 @@ def check(certificate: dict[str, Any], model: str | Path | Tensors) -> Report:
     if certificate["words"] != (words := in_words(certificate)):
         raise Rejected(f"the claim in words must be {words!r}, got {certificate['words']!r}.")
     tensors, assumed = _model(certificate["model"], model)
-    parts = certificate["model"]["config"], tensors, certificate["arithmetic"]
+    parts, proof = (certificate["model"]["config"], tensors, certificate["arithmetic"]), certificate["proof"]
     if kind == "recurrence-boxes":
-        network, run = Recurrence(*parts), lambda n: check_recurrence(n, claim, certificate["proof"])
+        conditions, margin = check_recurrence(Recurrence(*parts), claim, proof)
     elif kind == "cascade":
-        network, run = Cascade(*parts), lambda n: check_cascade(n, claim, certificate["proof"])
+        conditions, margin = check_cascade(Cascade(*parts), claim, proof)
     else:
-        network, run = Tree(*parts), lambda n: check_tree(n, claim, kind, inference, certificate["proof"])
-    conditions, margin = run(network)
+        conditions, margin = check_tree(Tree(*parts), claim, kind, inference, proof)
     words = f"{_proved_in_words(certificate)}; {KINDS[kind]} ({made_in_words(certificate)})."
-    stated = min(certificate["margin"], certificate["proof"].get("gap", certificate["margin"]))  # gap: a cascade's
+    stated = min(certificate["margin"], proof.get("gap", certificate["margin"]))  # gap: a cascade's
     arithmetic, how = certificate["arithmetic"], certificate["made"]
     return Report(kind, inference, arithmetic, how, conditions, margin, words, stated, assumed)
 

@@ -73,12 +73,12 @@ class StatedClaim:
     def alike(self, chunk: int) -> Array:
         """(Q,) begun with what is right in a state, and made finer as long as so many symbols tell states apart."""
         rows = np.where(self.asked.reshape(-1, 1), self.answers.reshape(self.states, -1), 0)
-        number = _numbered(np.concatenate([self.asked[:, None], rows], 1))
+        number = numbered(np.concatenate([self.asked[:, None], rows], 1))
         while True:
             ahead = number
             for _ in range(chunk):
-                ahead = _numbered(ahead[self.delta])
-            finer = _numbered(np.stack([number, ahead], 1))
+                ahead = numbered(ahead[self.delta])
+            finer = numbered(np.stack([number, ahead], 1))
             if finer.max() == number.max():
                 return number
             number = finer
@@ -116,7 +116,7 @@ class StatedClaim:
         return np.where(self.asked[states], ahead, np.inf)
 
 
-def _numbered(rows: Array) -> Array:
+def numbered(rows: Array) -> Array:
     """(Q,) numbers that are the same where the rows are."""
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 

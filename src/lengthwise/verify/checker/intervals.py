@@ -105,9 +105,6 @@ class Interval:
         total, n = self.sum(axis), self.shape[axis]
         return Interval(down(total.lo / n), up(total.hi / n))
 
-    def times(self, number: float) -> Interval:
-        return self * Interval.of(number)
-
     def affine(self, W: Array, b: Array | None = None) -> Interval:
         """W x + b for x (…,n), W (m,n)."""
         n, m, flat = W.shape[1], self.mid, (-1, W.shape[1])

@@ -105,7 +105,7 @@ class Network:
         scale = config["embedding_scale"]
         x = Interval.of(self._embedding)
         if scale != 1:
-            x = x.times(float(scale))
+            x = x * Interval.of(float(scale))
             x = x.widened(self.arithmetic.up(4 * self.arithmetic.u * x.size))
         self.leaves: Any = x
         """(V,D)"""

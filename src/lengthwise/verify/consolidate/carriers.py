@@ -13,6 +13,7 @@ Shapes: B words, T tokens, h blocks, b width of a block.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ import numpy as np
 import torch
 
 from ...seeds import generator
+from ..checker.claim import numbered
 from ..claim import Claim
 from .teaching import CannotBeTaught
 
@@ -91,9 +93,9 @@ def _undecided(claim: Claim) -> np.ndarray:
 def observe(model: Any, claim: Claim, seed: int) -> Observed:
     words = random_words(claim, WORDS, LENGTH, seed)
     device = model.embedding.weight.device
-    x = model.embedding(torch.from_numpy(words).to(device))
+    inputs = model(torch.from_numpy(words).to(device), output_hidden_states=True).hidden_states
     places, functions = [], []
-    for layer in model.depth.layers:
+    for x, layer in zip(inputs, model.depth.layers, strict=False):
         A, _ = layer.mixer.transitions(layer.mixer_norm(x))
         F = A.argmax(-2).cpu().numpy().astype(np.uint8)
         h, b = layer.mixer.shape
@@ -104,15 +106,6 @@ def observe(model: Any, claim: Claim, seed: int) -> Observed:
             moved.append(now)
         places.append(np.stack(moved, 1))
         functions.append(F)
-        initial = layer.mixer.initial
-        at = (
-            torch.from_numpy(np.stack(moved[1:], 1).astype(np.int64)).to(device)
-            + b * torch.arange(h, device=device)[:, None]
-        )
-        state = torch.zeros(*words.shape, h * b, dtype=initial.dtype, device=device)
-        state.scatter_add_(-1, at.flatten(2), initial.flatten().expand(*words.shape, -1))
-        y = layer.mixer.readout(state)
-        x = x + y if layer.residual else y
     q = claim.machine.run(torch.from_numpy(words)).numpy()
     right = claim.answer_numbers
     sizes = [layer.mixer.initial.abs().cpu().numpy() for layer in model.depth.layers]
@@ -159,7 +152,7 @@ def _tell(
     first[::2] = True
     fit, target = first[asked], target[asked]
     columns = {entry: now[entry][asked] for entry in {*candidates, *chosen}}
-    base = _numbers(np.stack([x[asked] for x in sources], 1)) if sources else np.zeros(len(target), np.int64)
+    base = numbered(np.stack([x[asked] for x in sources], 1)) if sources else np.zeros(len(target), np.int64)
 
     def key(entries: Iterable[Entry]) -> np.ndarray:
         numbers = base
@@ -214,32 +207,24 @@ class MoveTable:
             seen.places[l][:, 1 + SETTLED :, i, j].reshape(N, 1) for below in chosen[:layer] for l, i, j in below
         ]
         rows = np.concatenate(columns, 1).astype(np.int64)
-        keys, inverse = np.unique(rows, axis=0, return_inverse=True)
-        self.known = {key.tobytes(): i for i, key in enumerate(keys)}
+        self.rows: dict[bytes, list[int]] = defaultdict(list)
+        """Where each token and states below were met."""
+        for n, row in enumerate(rows):
+            self.rows[row.tobytes()].append(n)
         self.seen = seen.functions[layer][:, SETTLED:].reshape(N, *seen.functions[layer].shape[2:])
         self.lies = np.zeros_like(self.seen, dtype=bool)
         for _, i, j in chosen[layer]:
             self.lies[np.arange(N), i, seen.places[layer][:, SETTLED:-1, i, j].ravel()] = True
-        self.found: dict[int, np.ndarray] = {}
-        self.order = np.argsort(inverse.ravel(), kind="stable")
-        self.edges = np.searchsorted(inverse.ravel()[self.order], np.arange(len(keys) + 1))
+        self.voted: dict[bytes, np.ndarray] = {}
 
     def functions(self, symbol: int, below: Sequence[np.ndarray]) -> np.ndarray:
         key = np.concatenate([[symbol], *below]).astype(np.int64).tobytes()
-        if key not in self.known:
+        if key not in self.rows:
             raise NoCarriers(
                 f"the entries that carry the machine reach a state below layer {self.layer} that no word showed"
             )
-        i = self.known[key]
-        if i in self.found:
-            return self.found[i]
-        some = self.order[self.edges[i] : self.edges[i + 1]]
-        F, lies = self.seen[some], self.lies[some]
-        votes = ((F[..., None] == np.arange(F.shape[-1])) * (1 + 1000 * lies[..., None])).sum(0)
-        self.found[i] = votes.argmax(-1).astype(np.uint8)
-        return self.found[i]
-
-
-def _numbers(rows: np.ndarray) -> np.ndarray:
-    """Rows by number."""
-    return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+        if key not in self.voted:
+            F, lies = self.seen[self.rows[key]], self.lies[self.rows[key]]
+            votes = ((F[..., None] == np.arange(F.shape[-1])) * (1 + 1000 * lies[..., None])).sum(0)
+            self.voted[key] = votes.argmax(-1).astype(np.uint8)
+        return self.voted[key]

@@ -212,7 +212,7 @@ def compile_machine(
     """
     began = time.perf_counter()
     ends = began + seconds
-    claim = minimal(_claim(source), lambda: in_time(ends))
+    claim = minimal(source if isinstance(source, Claim) else claim_of(source), lambda: in_time(ends))
     algebra = MachineAlgebra(claim, chunk, ends)
     codes = torch.from_numpy(structured_codes(algebra))
     closure = Closure(algebra, codes, algebra.conditions(), hear=hear)
@@ -317,10 +317,6 @@ def fitted(codes: np.ndarray, groups: int, choices: int) -> np.ndarray | None:
     if codes.shape[1] > groups or codes.max() >= choices:
         return None
     return codes[:, np.arange(groups) % codes.shape[1]]
-
-
-def _claim(source: Task | Semiautomaton | Claim) -> Claim:
-    return source if isinstance(source, Claim) else claim_of(source)
 
 
 def width_for(closure: Closure) -> int:

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..algebra import MachineAlgebra, in_time
+from ..checker.claim import numbered
 
 LARGEST = 400
 """Numbers of one-hot entries of a code up to which all points of congruences are taken."""
@@ -42,10 +43,6 @@ def structured_codes(algebra: MachineAlgebra) -> np.ndarray:
     columns = _all_points(algebra, partitions) or _few_points(algebra, partitions)
     columns += _answer(algebra, max(int(column.max()) + 1 for column in columns))
     return np.stack(columns, 1)
-
-
-def _compact(values: np.ndarray) -> np.ndarray:
-    return np.unique(values, return_inverse=True)[1].reshape(-1)
 
 
 def _told_apart(columns: list[np.ndarray]) -> int:
@@ -88,9 +85,9 @@ def _few_points(algebra: MachineAlgebra, partitions: list[np.ndarray]) -> list[n
     by_parts = [answers, *(p for p in partitions if p.max() < claim.machine.num_states - 1)]
     whole = [np.arange(claim.machine.num_states)]
     states = np.flatnonzero(algebra.stated.reached)
-    candidates = [_compact(p[algebra.elements[:, q]]) for p in by_parts for q in states]
+    candidates = [numbered(p[algebra.elements[:, q]]) for p in by_parts for q in states]
     candidates = [c for c in candidates if 1 < c.max() + 1 <= ANSWERS]
-    candidates += [_compact(p[algebra.elements[:, q]]) for p in whole for q in states]
+    candidates += [numbered(p[algebra.elements[:, q]]) for p in whole for q in states]
     columns: list[np.ndarray] = []
     told = np.zeros(len(algebra), dtype=np.int64)
     while told.max(initial=0) + 1 < len(algebra):
@@ -98,13 +95,13 @@ def _few_points(algebra: MachineAlgebra, partitions: list[np.ndarray]) -> list[n
         small = [i for i, c in enumerate(candidates) if c.max() < ANSWERS and gains[i][0] > told.max() + 1]
         best = max(small or range(len(candidates)), key=gains.__getitem__)
         columns.append(candidates[best])
-        told = _compact(told * (candidates[best].max() + 1) + candidates[best])
+        told = numbered(told * (candidates[best].max() + 1) + candidates[best])
     return columns
 
 
 def _answer(algebra: MachineAlgebra, codes: int) -> list[np.ndarray]:
     claim = algebra.claim
-    column = _compact(np.where(claim.asked, claim.answer_numbers, -1)[algebra.states])
+    column = numbered(np.where(claim.asked, claim.answer_numbers, -1)[algebra.states])
     return [column] if 0 < column.max() < max(ANSWERS, codes) else []
 
 
@@ -119,7 +116,7 @@ def congruences(delta: np.ndarray, reached: np.ndarray, ends: float = float("inf
     partitions: dict[bytes, np.ndarray] = {}
 
     def note(parent: list[int]) -> bool:
-        partition = _compact(np.array([_root(parent, q) for q in range(len(table))]))
+        partition = numbered(np.array([_root(parent, q) for q in range(len(table))]))
         key = partition.tobytes()
         known = key in partitions
         if len(np.unique(partition[states])) > 1:

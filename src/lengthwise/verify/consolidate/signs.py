@@ -32,6 +32,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...automata import Semiautomaton
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
 from ..prove.recurrence import prove_recurrence, recurrence_of
@@ -72,28 +73,18 @@ class StateSets:
     """A set for each state of the machine and the symbol just read, of those that words come to."""
 
     def __init__(self, claim: Claim):
-        delta, number = claim.machine.delta, dict[tuple[int, int], int]()
-        states, transitions = [int(claim.machine.start)], []
-        for i, q in enumerate(states):  # grows while we walk it
-            for s, to in enumerate(delta[q].tolist()):
-                if (to, s) not in number:
-                    number[to, s] = len(number)
-                    states.append(to)
-                transitions.append((i - 1, s, number[to, s]))
-        self.states = states[1:]
-        froms, self.symbols, self.results = torch.tensor(transitions).T.contiguous()
-        self.froms = froms.where(froms >= 0, torch.tensor(len(self.states)))
+        delta, S = claim.machine.delta.tolist(), claim.machine.num_symbols
+        self.machine = Semiautomaton.from_function(lambda at, s: (delta[at[0]][s], s), (claim.machine.start, -1), S)
+        """State 0 is the beginning, state j + 1 the set j."""
+        pairs: Any = self.machine.states
+        self.states = [q for q, _ in pairs[1:]]
+        N = len(self.states)
+        self.froms = (torch.arange(-1, N) % (N + 1)).repeat_interleave(S)
         """(M,) each transition: from a set (N: the beginning) by a symbol to a set."""
+        self.symbols, self.results = torch.arange(S).repeat(N + 1), torch.from_numpy(self.machine.delta - 1).flatten()
         asked = [i for i, q in enumerate(self.states) if claim.asked[q]]
         self.asked, self.several = torch.tensor(asked, dtype=torch.long), claim.several
         self.right = torch.from_numpy(np.ascontiguousarray(claim.answers[[self.states[i] for i in asked]]))
-
-    @property
-    def table(self) -> Tensor:
-        """(N + 1, S) where each symbol leads, of the beginning in the last row."""
-        table = torch.zeros(len(self.states) + 1, int(self.symbols.max()) + 1, dtype=torch.long)
-        table[self.froms, self.symbols] = self.results
-        return table
 
 
 def cells_of(model: LengthwiseForCausalLM) -> list[Any]:
@@ -108,16 +99,13 @@ def tokens_of(model: LengthwiseForCausalLM) -> Tensor:
 @torch.no_grad()
 def visited(model: LengthwiseForCausalLM, sets: StateSets, seed: int) -> Tensor:
     """(L,N,D) the mean of h after words that end in each set."""
-    N, table, draw = len(sets.states), sets.table, torch.Generator().manual_seed(seed)
-    first = shortest(table)
+    N, machine, draw = len(sets.states), sets.machine, torch.Generator().manual_seed(seed)
+    first = shortest(machine)
     T = max(map(len, first)) + LONGER
-    words = torch.randint(table.shape[1], (WORDS * N, T), generator=draw)
+    words = torch.randint(machine.num_symbols, (WORDS * N, T), generator=draw)
     for b, word in enumerate(first * WORDS):
         words[b, : len(word)] = torch.tensor(word)
-    at = [torch.full((len(words),), N)]
-    for symbols in words.unbind(1):
-        at.append(table[at[-1], symbols])
-    ends, h, means = torch.stack(at[1:], 1).flatten(), tokens_of(model)[words], []
+    ends, h, means = machine.run(words).flatten() - 1, tokens_of(model)[words], []
     for cell in cells_of(model):
         h = cell(h)[0]
         total = h.new_zeros(N, h.shape[-1]).index_add_(0, ends, h.flatten(0, 1))
@@ -125,16 +113,13 @@ def visited(model: LengthwiseForCausalLM, sets: StateSets, seed: int) -> Tensor:
     return torch.stack(means)
 
 
-def shortest(table: Tensor) -> list[list[int]]:
-    """A shortest word to each set of the table (N + 1, S), whose last row is the beginning."""
-    N = len(table) - 1
-    words: dict[int, list[int]] = {N: []}
-    for j in (waiting := [N]):  # grows while we walk it
-        for s, k in enumerate(table[j].tolist()):
-            if k not in words:
-                words[k] = [*words[j], s]
-                waiting.append(k)
-    return [words[j] for j in range(N)]
+def shortest(machine: Semiautomaton) -> list[list[int]]:
+    """A shortest word to each state but the first, of a machine whose states are numbered as words come to them."""
+    words: dict[int, list[int]] = {0: []}
+    for q, targets in enumerate(machine.delta.tolist()):
+        for s, to in enumerate(targets):
+            words.setdefault(to, [*words[q], s])
+    return [words[q] for q in range(1, machine.num_states)]
 
 
 class Signs:

@@ -21,7 +21,7 @@ from ...errors import Error
 from ...models.depth import groups
 from ..claim import Claim
 from .answers import Answer, Difference, as_json, right_answer
-from .levels import WRITTEN, Shortest, Transitions, TreeLevel, levels
+from .levels import WRITTEN, Shortest, Transitions, levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,42 +79,23 @@ class Algebra:
         elements = [self.table.get(row, -1) for row in map(tuple, rows.tolist())]
         return np.array(elements, dtype=np.int64)[inverse.reshape(-1)]
 
-    def levels(self, transitions: Transitions) -> Any:
-        """The levels of this algebra beside a machine (levels.py)."""
-        return levels(transitions, self.chunk, self._look_up)
-
     def difference(self, claim: Claim) -> Difference | None:
         """A shortest word after which the algebra says something else than is right; None: there is none.
 
         The product of both is explored level by level, so words of all lengths are compared.
         """
         transitions = Transitions(claim)
-        for level in self.levels(transitions):
-            if first := self._first_wrong(level, claim, transitions):
-                return first
+        for level in levels(transitions, self.chunk, self._look_up):
+            wrong: list[tuple[Shortest, Answer | None, Answer]] = []
+            for (input_, act), node in level.read.items():
+                q, output = transitions.state(act), None if input_ < 0 else self.said[input_ - len(self.symbols)]
+                if claim.asked[q] and output != (right := right_answer(claim, q)):
+                    wrong.append((node, output, right))
+            if wrong:
+                node, output, right = min(wrong, key=lambda each: each[0].length)
+                word = tuple(level.word(node)) if node.length <= WRITTEN else None
+                return Difference(word, node.length, output, right)
         return None
-
-    def _first_wrong(self, level: TreeLevel, claim: Claim, transitions: Transitions) -> Difference | None:
-        wrong: list[tuple[Shortest, Answer | None, Answer]] = []
-        for (input_, act), node in level.read.items():
-            q, output = transitions.state(act), None if input_ < 0 else self.said[input_ - len(self.symbols)]
-            if claim.asked[q] and output != (right := right_answer(claim, q)):
-                wrong.append((node, output, right))
-        if not wrong:
-            return None
-        node, output, right = min(wrong, key=lambda each: each[0].length)
-        return Difference(tuple(level.word(node)) if node.length <= WRITTEN else None, node.length, output, right)
-
-    def acts(self, claim: Claim) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """For each element, the transitions of the words that lead to it: one each, where it is an element of the
-        machine's transition monoid."""
-        transitions = Transitions(claim)
-        sets: list[set[int]] = [set() for _ in range(len(self))]
-        for level in self.levels(transitions):
-            for input_, act in [*level.edge, *level.full]:
-                if input_ >= 0:
-                    sets[input_ - len(self.symbols)].add(act)
-        return tuple(tuple(tuple(transitions.rows[act].tolist()) for act in sorted(acts)) for acts in sets)
 
     def to_json(self) -> dict[str, Any]:
         """Without the centres, which are numbers of the model."""

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ...automata import Semiautomaton, minimise, reachable
-from ..claim import Claim, quotient
+from ...automata import Semiautomaton, minimise, product, reachable
+from ..claim import Claim
 from .answers import Answer, Difference, as_json, right_answer
 
 
@@ -42,7 +42,8 @@ class Moore:
         labels: dict[Any, int] = {}
         named = [labels.setdefault((*self.said, "start")[q], len(labels)) for q in own]
         small = minimise(apart, named)
-        merged = quotient(apart, small)
+        pairs: Any = product(apart, small).states or ()
+        merged = dict(pairs)
         says = {merged[i]: None if q == Q else self.said[q] for i, q in enumerate(own)}
         alike = [q for q in range(len(says)) if q != small.start and (small.delta[q] == small.delta[small.start]).all()]
         start = alike[0] if alike else small.start

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -71,7 +71,7 @@ def prove_tree_boxes(
         return f"the machine's algebra has {conditions:,} products of elements, {CONDITIONS.surpassed}"
     shortcoming = Unknown("there was no time to find boxes")
     for near, levels, period in WAYS:
-        sets = explored(node, claim, algebra, near, ends, levels, period)
+        sets = explored(node, algebra, near, ends, levels, period)
         if isinstance(sets, Unknown):
             return sets if levels == 1 else shortcoming
         shortcoming = closed(*sets, network, ends)
@@ -81,7 +81,7 @@ def prove_tree_boxes(
 
 
 def closed(boxes: TreeBoxes, centres: Tensor, network: Tree, ends: float) -> Proof | Unknown:
-    centres = settled(boxes, centres, SETTLING)
+    centres = settled(boxes, centres)
     if not bool(torch.isfinite(centres).all()):
         return Unknown("the model's nodes do not settle")
     radii = torch.full_like(centres, LEAST_RADIUS)
@@ -112,9 +112,9 @@ class Sets(NamedTuple):
 class TreeBoxes:
     """The conditions of the induction, for the node of one model."""
 
-    def __init__(self, node: Node, claim: Claim, algebra: MachineAlgebra, sets: Sets | None = None):
+    def __init__(self, node: Node, algebra: MachineAlgebra, sets: Sets | None = None):
         """`sets`: None is one for each element."""
-        self.node, self.claim, self.algebra = node, claim, algebra
+        self.node, self.claim, self.algebra = node, (claim := algebra.claim), algebra
         self.symbols = range(claim.machine.num_symbols)
         one_each = np.arange(len(algebra)), *algebra.conditions(), np.zeros((0, 2), dtype=int)
         self.elements, taps, results, self.places, self.returns = sets or Sets(*one_each)  # pyright: ignore[reportCallIssue]
@@ -183,20 +183,14 @@ def off_centre(low: np.ndarray, high: np.ndarray, centres: Tensor) -> Tensor:
 
 @torch.no_grad()
 def explored(
-    node: Node,
-    claim: Claim,
-    algebra: MachineAlgebra,
-    near: float,
-    ends: float,
-    levels: int = LEVELS,
-    period: int = PERIOD,
+    node: Node, algebra: MachineAlgebra, near: float, ends: float, levels: int, period: int
 ) -> tuple[TreeBoxes, Tensor] | Unknown:
     """Sets of all nodes that nodes are made of, from the leaves on, and where each was met first, (N,D), in float64.
 
     A node within `near` of one of the same element and place, in its largest entry, is in its set. `period`: how many
     of the levels come again, above the last; 0: all nodes have one place.
     """
-    C, S, N = node.chunk, claim.machine.num_symbols, len(algebra)
+    C, S, N = node.chunk, algebra.claim.machine.num_symbols, len(algebra)
     known = algebra.conditions()
     product = np.full((N + 1,) * C, -1)
     above = ~((known.taps > PAD) & (known.taps <= S)).any(1)
@@ -221,7 +215,7 @@ def explored(
         met.add(met.points, new, np.where(new > 0, new + S, PAD), owner, level, lacks)
     if not met.whole:
         return Unknown("there was no time to find boxes")
-    return TreeBoxes(node, claim, algebra, met.sets(returns)), met.points
+    return TreeBoxes(node, algebra, met.sets(returns)), met.points
 
 
 class _Met:
@@ -287,20 +281,14 @@ class _Met:
 
 
 @torch.no_grad()
-def settled(boxes: Any, centres: Tensor, rounds: int = 200) -> Tensor:
-    """(N,n) the middle of where the conditions lead from the centres, again and again."""
-    for _ in range(rounds):
-        centres = middle(boxes.images(centres), boxes.results, len(centres))
+def settled(boxes: TreeBoxes, centres: Tensor) -> Tensor:
+    """(N,D) the middle of where the conditions lead from the centres, again and again."""
+    owner = boxes.results[:, None].expand(-1, centres.shape[1])
+    for _ in range(SETTLING):
+        images, empty = boxes.images(centres), torch.zeros_like(centres)
+        low, high = (empty.scatter_reduce(0, owner, images, by, include_self=False) for by in ("amin", "amax"))
+        centres = (high + low) / 2
     return centres
-
-
-def middle(points: Tensor, owner: Tensor, count: int) -> Tensor:
-    """(count,D) halfway between the least and the largest entry of the points of each owner."""
-    index = owner[:, None].expand_as(points)
-    empty = points.new_zeros(count, points.shape[1])
-    high = empty.scatter_reduce(0, index, points, "amax", include_self=False)
-    low = empty.scatter_reduce(0, index, points, "amin", include_self=False)
-    return (high + low) / 2
 
 
 def grow(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -124,20 +125,16 @@ def network(certificate: Certificate, numbers: dict[str, Array], scale: int) -> 
     return f"Definition weights : gpt := {{|\n  {_fields(fields)} |}}.\n"
 
 
-def proof(certificate: Certificate, numbers: dict[str, Array], scale: int) -> str:
-    """The codes, each with its element."""
+def proof(
+    certificate: Certificate,
+    numbers: dict[str, Array],
+    scale: int,
+    check: str = "gpt_check fineness weights claim codes",
+) -> str:
+    """The codes, each with its element, and the check of them."""
     del numbers, scale
     return f"""{sets(certificate)}
-Lemma checked : gpt_check fineness weights claim codes = true.
-Proof. vm_cast_no_check (eq_refl true). Qed.
-"""
-
-
-def proof_where_asked(certificate: Certificate, numbers: dict[str, Array], scale: int) -> str:
-    """The same of a machine that is not asked after every word."""
-    del numbers, scale
-    return f"""{sets(certificate)}
-Lemma checked : gpt_check_where fineness weights claim asked heeded codes = true.
+Lemma checked : {check} = true.
 Proof. vm_cast_no_check (eq_refl true). Qed.
 """
 
@@ -173,7 +170,7 @@ EXTRACTED = ConditionProgram("Conditions", "gpt_conditions", "regulargpt", EVERY
 FAMILY = Family("tree-codes", "RegularGpt", refusal, names, network, proof, THEOREM, EXTRACTED)
 WHERE_IT_IS_ASKED = FAMILY._replace(
     refusal=lambda each: refusal(each, asked=False),
-    proof=proof_where_asked,
+    proof=partial(proof, check="gpt_check_where fineness weights claim asked heeded codes"),
     theorem=WHERE_ASKED,
     extracted=EXTRACTED._replace(theorem=IF_THEY_HOLD),
 )
