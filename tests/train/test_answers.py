@@ -6,7 +6,8 @@ import torch
 from lengthwise import models
 from lengthwise.text.prompts import AnsweredPrompt
 from lengthwise.train import AnswerTokens, PromptsAndAnswers, Single, Stacked, Training, TrainState
-from lengthwise.train.answers import IGNORED, AnswerBatch, answer_loss, total_loss
+from lengthwise.train.answers import IGNORED, AnswerBatch, total_loss
+from lengthwise.train.objectives import negative_log_likelihood
 
 SIZES = [(5, 2), (2, 1), (11, 4), (3, 1), (7, 6), (2, 1)]
 """Tokens of each row, and where its answer begins."""
@@ -47,7 +48,7 @@ def test_the_loss_is_that_of_the_answers_alone_and_its_gradient_too():
         for name, grad in expected.items():
             torch.testing.assert_close(trained.parameters[name].grad, grad, rtol=1e-5, atol=1e-7)
         total, predicted = total_loss(
-            trained.model, [batch, batch], device=torch.device("cpu"), autocast="fp32", tokens_at_once=tokens_at_once
+            trained.model, [batch, batch], tokens_at_once, device=torch.device("cpu"), autocast="fp32"
         )
         assert (total / predicted, predicted) == (pytest.approx(losses.mean().item()), 2 * len(losses))
 
@@ -56,7 +57,7 @@ def test_a_prompt_changes_the_loss_and_is_not_learned():
     logits = torch.randn(1, 4, 7, requires_grad=True)
     batch = AnswerBatch.of([AnsweredPrompt(torch.tensor([1, 2, 3, 4]), 3)])
     assert batch.labels.tolist() == [[IGNORED] * 3 + [4]]
-    answer_loss(logits, batch.labels).backward()
+    negative_log_likelihood(logits, batch.labels).backward()
     assert logits.grad.abs().sum(-1)[0].gt(0).tolist() == [False, False, True, False]
 
 

@@ -72,12 +72,10 @@ class Segmented:
         super().__init__(config)  # pyright: ignore[reportCallIssue]
         self.install()
 
-    def install(self, table: nn.Embedding | None = None) -> None:
+    def install(self) -> None:
         base, config = self.base_model, self.config  # pyright: ignore[reportAttributeAccessIssue]
-        words = base.get_input_embeddings()
-        if table is None:
-            table = nn.Embedding(config.segment_rows, config.hidden_size).to(words.weight)
-            nn.init.zeros_(table.weight)
+        table = nn.Embedding(config.segment_rows, config.hidden_size).to(base.get_input_embeddings().weight)
+        nn.init.zeros_(table.weight)
         if not hasattr(base, "segment_table"):
             base.register_forward_pre_hook(_place, with_kwargs=True)
         base.segment_table = table
@@ -151,11 +149,8 @@ def to_bipe(model: nn.Module, ends: list[int] | int, *, rows: int = 512, between
     old: Any = model.config
     _check(old, ends, rows, between)
     config = kind.config_class(**fields_of(old), segment_ends=ends, segment_rows=rows, between_segments=between)
-    words: Any = model.get_input_embeddings()  # pyright: ignore[reportCallIssue]
-    table = nn.Embedding(rows, config.hidden_size).to(words.weight)
-    nn.init.zeros_(table.weight)
     made = take_over(model, kind, config)
-    made.install(table)
+    made.install()
     return made.train(model.training)
 
 

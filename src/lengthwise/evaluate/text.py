@@ -25,8 +25,9 @@ from ..errors import Error, NonFiniteError, OutOfMemory
 from ..models import TokenClassifier
 from ..models.token_classifier import evaluating
 from ..seeds import generator
+from ..text import packing
 from ..train.counting import precision, ran_out
-from ..train.objectives import block_loss
+from ..train.objectives import summed_loss
 
 Way = Literal["windows", "last-token"]
 """What is measured at a length."""
@@ -93,9 +94,7 @@ def losses_by_length(
     reading: dict[str, Any] = {"device": device, "autocast": autocast, "tokens_at_once": tokens_at_once}
     losses = dict(known or {})
     with evaluating(model):
-        for length in lengths:
-            if length in losses:
-                continue
+        for length in (n for n in lengths if n not in losses):
             with memory_for(f"a window of {length:,} tokens", "Test shorter lengths, or use a smaller model."):
                 if way == "windows":
                     losses[length] = _window_loss(model, windows(text, length), before=before, **reading)
@@ -152,9 +151,10 @@ def last_places(tokens: int, length: int, samples: int, seed: int) -> Tensor:
     return torch.cat(begins)[:samples]
 
 
-def _window_loss(model: nn.Module, blocks: Tensor, **reading: Any) -> Loss:
+def _window_loss(model: nn.Module, blocks: Tensor, *, tokens_at_once: int, **reading: Any) -> Loss:
     """Returns the loss of blocks (N, T), of which every token but the first is predicted."""
-    total = block_loss(lambda tokens: logits_of(model, tokens), blocks, **reading)
+    parts = ((rows, rows) for rows in packing.parts(blocks, tokens_at_once))
+    total = summed_loss(lambda tokens: logits_of(model, tokens), parts, **reading)
     return _loss(total, blocks[:, 1:].numel())
 
 

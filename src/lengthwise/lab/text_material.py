@@ -304,9 +304,9 @@ class AnswerMaterial(TextMaterial):
         total, predicted = total_loss(
             state.model,
             batches,
+            experiment.objective.tokens_at_once,
             device=self.device,
             autocast=state.training.precision,
-            tokens_at_once=experiment.objective.tokens_at_once,
             before=stop.check,
         )
         mean = total / predicted

@@ -62,15 +62,6 @@ class ReferenceChains(Task):
         remedy = f"{below}" if below == above else f"{below} or {above}"
         return f"length must be a multiple of {k} (whole blocks) in {2 * k}..{longest}, got {length}. Use {remedy}."
 
-    def depth(self, length: int) -> int:
-        """The most references that must be followed, one after the other, for one answer.
-
-        >>> ReferenceChains().depth(128)
-        15
-        """
-        self.check(length)
-        return length // self.size - 1
-
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         k, later = self.size, length // self.size - 1
         values = torch.randint(k, (batch, k), generator=generator)

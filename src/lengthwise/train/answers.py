@@ -8,7 +8,7 @@ Shapes: B prompts with answers, T tokens of the longest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,13 +16,9 @@ from torch import Tensor
 
 from ..text import packing
 from ..text.prompts import AnsweredPrompt
-from .counting import precision
-from .objectives import Measure, Objective, Tensors, finite
+from .objectives import IGNORED, Measure, Objective, Tensors, finite, negative_log_likelihood, summed_loss
 from .settings import Training
 from .state import TrainState
-
-IGNORED = -100
-"""The label of a token that nobody asks for."""
 
 
 class AnswerBatch(NamedTuple):
@@ -88,46 +84,23 @@ class AnswerTokens(Objective):
         def measure(
             forward: Callable[..., Tensor], tokens: Tensor, labels: Tensor, share: Tensor
         ) -> tuple[Tensor, Tensor]:
-            loss = answer_loss(forward(tokens), labels) * share
+            loss = negative_log_likelihood(forward(tokens), labels) * share
             return loss, loss.detach().new_zeros(())
 
         return measure
 
     def validate(self, state: TrainState, batches: Sequence[AnswerBatch]) -> tuple[float, float]:
         autocast = state.training.precision
-        loss, predicted = total_loss(
-            state.model, batches, device=state.device, autocast=autocast, tokens_at_once=self.tokens_at_once
-        )
+        loss, predicted = total_loss(state.model, batches, self.tokens_at_once, device=state.device, autocast=autocast)
         return 0.0, finite(loss / predicted, state)
 
 
-@torch.no_grad()
 def total_loss(
-    model: Callable[[Tensor], Tensor],
-    batches: Sequence[AnswerBatch],
-    *,
-    device: torch.device,
-    autocast: str,
-    tokens_at_once: int,
-    before: Callable[[], None] | None = None,
+    model: Callable[[Tensor], Tensor], batches: Sequence[AnswerBatch], tokens_at_once: int, **reading: Any
 ) -> tuple[float, int]:
-    """-log p summed over the tokens of all answers, and how many they are; `before` each part is called."""
-    total, predicted = 0.0, 0
-    for batch in batches:
-        for tokens, labels in parts(batch, tokens_at_once):
-            if before:
-                before()
-            with precision(autocast, device):
-                logits = model(tokens.to(device))
-            total += answer_loss(logits, labels.to(device)).item()
-        predicted += int((batch.labels != IGNORED).sum())
-    return total, predicted
-
-
-def answer_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """-log p of the tokens that are labels (B, T), summed, each given all before it."""
-    predicted, labels = logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()
-    return F.cross_entropy(predicted.float(), labels, ignore_index=IGNORED, reduction="sum")
+    """-log p summed over the tokens of all answers, and how many they are; `reading` is what `summed_loss` takes."""
+    total = summed_loss(model, (part for batch in batches for part in parts(batch, tokens_at_once)), **reading)
+    return total, sum(int((batch.labels != IGNORED).sum()) for batch in batches)
 
 
 def parts(batch: AnswerBatch, tokens_at_once: int) -> list[AnswerBatch]:

@@ -9,7 +9,7 @@ Shapes: B strings or blocks, T tokens.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -31,6 +31,8 @@ from .spans import Spans
 from .state import TrainState
 from .steady import SURE, Silencing, Steadied, penalty, steadied_parts, with_noise
 
+IGNORED = -100
+"""The label of a token that nobody asks for."""
 SAMPLED = 40
 """Tokens that a sample has beyond its prompt."""
 
@@ -233,12 +235,11 @@ class NextToken(Objective):
 
     def validate(self, state: TrainState, batches: Sequence[Tensor]) -> tuple[float, float]:
         loss = math.fsum(
-            block_loss(
+            summed_loss(
                 state.model,
-                blocks,
+                ((rows, rows) for rows in packing.parts(blocks, self.tokens_at_once)),
                 device=state.device,
                 autocast=state.training.precision,
-                tokens_at_once=self.tokens_at_once,
             )
             for blocks in batches
         ) / sum(blocks[:, 1:].numel() for blocks in batches)
@@ -293,27 +294,26 @@ def finite(loss: float, state: TrainState) -> float:
 
 
 @torch.no_grad()
-def block_loss(
+def summed_loss(
     model: Callable[[Tensor], Tensor],
-    blocks: Tensor,
+    parts: Iterable[tuple[Tensor, Tensor]],
     *,
     device: torch.device,
     autocast: str,
-    tokens_at_once: int,
     before: Callable[[], None] | None = None,
 ) -> float:
-    """-log p of blocks (B, T), summed over all tokens but each block's first; `before` each part is called."""
+    """-log p of the labels of these parts, tokens and labels (B, T), summed; `before` each part is called."""
     total = 0.0
-    for part in packing.parts(blocks, tokens_at_once):
+    for tokens, labels in parts:
         if before:
             before()
-        tokens = part.to(device).long()
         with precision(autocast, device):
-            logits = model(tokens)
-        total += negative_log_likelihood(logits, tokens).item()
+            logits = model(tokens.to(device).long())
+        total += negative_log_likelihood(logits, labels.to(device).long()).item()
     return total
 
 
-def negative_log_likelihood(logits: Tensor, blocks: Tensor) -> Tensor:
-    """-log p of blocks (B, T), summed over all tokens but each block's first."""
-    return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), blocks[:, 1:].flatten(), reduction="sum")
+def negative_log_likelihood(logits: Tensor, labels: Tensor) -> Tensor:
+    """-log p of labels (B, T), each given all tokens before it, summed over all but each row's first and `IGNORED`."""
+    predicted, labels = logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()
+    return F.cross_entropy(predicted.float(), labels, ignore_index=IGNORED, reduction="sum")

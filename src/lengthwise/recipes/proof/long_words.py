@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from ...automata import live_states
 from ...seeds import derive
 from ...verify import Claim
 from ...verify.falsification.reading import Reader
@@ -34,7 +35,8 @@ def long_words(claim: Claim, length: int, count: int, seed: int) -> tuple[np.nda
     answers = claim.answers if not claim.several else np.unique(claim.answers, axis=0, return_inverse=True)[1].ravel()
     kinds = np.unique(answers[claim.asked])
     targets = [claim.asked & (answers == kind) for kind in kinds]
-    open_ = np.sum([_leads(delta, states) for states in targets], axis=0)
+    machines = [claim.machine.with_accepting(np.flatnonzero(states).tolist()) for states in targets]
+    open_ = np.sum(list(map(live_states, machines)), axis=0)
     lengths = range(length, max(0, length - claim.machine.num_states - 1), -1)
     # First a length at which words of every answer exist, else any.
     for T, others in [*((T, 0) for T in lengths), *((T, len(kinds)) for T in lengths)]:
@@ -62,13 +64,6 @@ def wrong_among(words: np.ndarray, model: nn.Module, claim: Claim, device: str) 
     """(B,T) those of these words after which the model does not say what is right."""
     with Reader(model.to(device), claim) as reader:  # which reads a recurrence piece by piece
         return words[reader.read(words).wrong]
-
-
-def _leads(delta: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """(Q,) from where some word leads to these states."""
-    while not np.array_equal(states, more := states | states[delta].any(1)):
-        states = more
-    return states
 
 
 def _walk(
