@@ -9,7 +9,7 @@ import typer
 
 from ..options import at_least
 from . import console
-from .eval.subject import Loaded
+from .eval import Loaded
 from .typed import read_place
 from .verb import Typed, verb
 from .work import Output

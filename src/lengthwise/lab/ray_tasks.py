@@ -38,7 +38,9 @@ class RayTasks(Pooled):
     @contextlib.contextmanager
     def pool(self, groups: Groups, job: Job) -> Iterator[Pool]:
         with _connected(self.address) as ray:
-            _check_room(ray, job)
+            nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+            cores, gpus = (max((node.get(kind, 0) for node in nodes), default=0) for kind in ("CPU", "GPU"))
+            check_room(job.cpus, job.gpus, cores, gpus, "no node of the cluster has more than")
             _check_nodes(ray, job.root)
             mailbox = Mailbox.new(job.root / ".ray")
             try:
@@ -95,12 +97,6 @@ class _RayPool:
 def _fit(node: Mapping[str, Any], job: Job) -> int:
     """Returns how many runs a node has room for."""
     return room(job.cpus, job.gpus, node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0))
-
-
-def _check_room(ray: Any, job: Job) -> None:
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    cores, gpus = (max((node.get(kind, 0) for node in nodes), default=0) for kind in ("CPU", "GPU"))
-    check_room(job.cpus, job.gpus, cores, gpus, "no node of the cluster has more than")
 
 
 def _work(group: list[Experiment], job: Job, place: Path, number: int) -> list[Outcome] | None:

@@ -231,15 +231,12 @@ def _below(paths: Sequence[Path | str] | Path | str) -> tuple[list[Path], list[P
                 finished.append(path)
                 continue
             finished += sorted(p.parent for p in path.rglob("result.json"))
-            begun += sorted(p.parent for p in path.rglob("config.json") if _looks_like_a_run(p))
+            # A model in a run has a config.json too.
+            folders = sorted(p.parent for p in path.rglob("config.json"))
+            begun += [p for p in folders if (p / "state").is_dir() or (p / "metrics.jsonl").exists()]
     if not finished:
         raise RecordError(
             f"{', '.join(map(str, places))}: no finished run here. Unfinished ones go on when started again."
         )
     ended = dict.fromkeys(finished)
     return list(ended), [path for path in dict.fromkeys(begun) if path not in ended]
-
-
-def _looks_like_a_run(config: Path) -> bool:
-    """True if a config.json is that of a run, and not of a model in it."""
-    return (config.parent / "state").is_dir() or (config.parent / "metrics.jsonl").exists()

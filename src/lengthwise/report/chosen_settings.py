@@ -5,16 +5,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..files import finite
 from ..lab.choices import Choice, Setting, choose
+from ..lab.records import Run
 from .formatting import percent, short_names, table_number
 from .panel import Panel, Table
 from .sections import list_of_runs, task_name
-
-if TYPE_CHECKING:
-    from ..lab import Run
 
 Swept = Iterable[str] | Sequence[Choice]
 """The names of the settings that were swept, or what `lab.choose` made of them."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..evaluate.long_context import BREAKS, HOLDS
+from ..lab.cliff import Cliff
 from .far_tokens_panel import far_tokens_panel
 from .formatting import percent, short_names
 from .panel import Panel, Table, line_chart
 from .text_runs import SEEN, digits
-
-if TYPE_CHECKING:
-    from ..lab import Cliff
 
 ENDS = {
     "loss": "beyond, its perplexity is reliably more than {holds:g} times that behind {trained:,} tokens",

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ..lab.records import Run
 from .chosen_settings import Swept, best_of
 from .formatting import counted
 from .panel import Panel
 from .provenance import Code
 from .sections import Section, group_runs
 from .text_runs import panels_of_text
-
-if TYPE_CHECKING:
-    from ..lab import Run
 
 NAMED = 2
 """Up to so many runs of one code are named in the note, of more only the number is given."""

@@ -29,24 +29,15 @@ def panel_of(data: dict[str, Any], sentence: str, of: str) -> Panel:
     if data["machine"]:
         caption += " In each state what the model says, on each arrow the symbols that take it."
         below.append(Machine(f"The machine of {of}", "", _claim(data["machine"])))
-    lead = "\n".join([sentence, *_regexes(data)])
+    lead = "\n".join(
+        [sentence, *(f"Says {answer} after the words {regex}" for answer, regex in data["regexes"].items())]
+    )
     return Panel(f"What {of} computes", caption, data=data, lead=lead, below=tuple(below))
 
 
-def _regexes(data: dict[str, Any]) -> list[str]:
-    return [f"Says {answer} after the words {regex}" for answer, regex in data["regexes"].items()]
-
-
 def _claim(moore: dict[str, Any]) -> dict[str, Any]:
-    """The machine with its answers in the place of right ones."""
-    several = any(isinstance(answer, list) for answer in moore["said"])
-    outputs = 1 + max((max(answer, default=0) for answer in moore["said"] if isinstance(answer, list)), default=0)
-    answers = [
-        [o in answer for o in range(outputs)]
-        if several and isinstance(answer, list)
-        else (0 if answer is None else answer)
-        for answer in moore["said"]
-    ]
+    """The machine with its answers, in words, in the place of right ones."""
+    answers = [",".join(map(str, each)) or "–" if isinstance(each, list) else each for each in moore["said"]]
     return {**moore, "answers": answers, "asked": [answer is not None for answer in moore["said"]]}
 
 

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..files import write_text
+from ..lab.records import Run
 from ..lab.statistics import Range, summary
 from .chosen_settings import Swept
 from .contents import Content
@@ -27,10 +28,6 @@ from .provenance import how_it_was_run
 from .section_panel import POINTS, curve, section_panel
 from .sections import Section, SeedGroup
 from .verdicts import verdict_data, verdicts_of
-
-if TYPE_CHECKING:
-    from ..lab import Run
-
 
 CURVES = 1500
 """So many points all learning curves of a page have, about."""

@@ -32,7 +32,8 @@ def clusters_panel(clusters: Clusters) -> Chart:
         "Outputs of each depth by cluster", "", list(rows), names, shares, corner="share in %", low=0, percent=True
     )
     noun = "cluster" if clusters.count == 1 else "clusters"
-    title = f"{_who(clusters)}: {clusters.count} {noun}"
+    task = f" on {clusters.task}" if clusters.task else ""
+    title = f"{clusters.model}{task}: {clusters.count} {noun}"
     chart = scatter_plot(title, _caption(clusters), "first principal axis", "second principal axis", dots)
     return replace(chart, data=clusters.to_json(), lead=_finding(clusters), below=(table,))
 
@@ -59,10 +60,6 @@ def receptive_field_panel(field: ReceptiveField | Mapping[str, ReceptiveField]) 
     )
     lead = "\n".join(_reach(name, field) for name, field in fields.items())
     return replace(chart, data={name: field.to_json() for name, field in fields.items()}, lead=lead)
-
-
-def _who(clusters: Clusters) -> str:
-    return clusters.model + (f" on {clusters.task}" if clusters.task else "")
 
 
 def _names(clusters: Clusters) -> list[str]:
@@ -136,23 +133,17 @@ def links_panel(links: Links, head: tuple[int, int] | None = None) -> Arcs:
 
 
 def _chosen(links: Links, head: tuple[int, int] | None) -> tuple[int, int]:
-    if head is None:
-        return _pointed(links)
-    layer, number = head
-    if not (0 <= layer < len(links.layers) and 0 <= number < links.layers[layer].heads):
+    """Layer and head to draw; by default those whose words read one other word the most, on average."""
+    heads = [(i, j) for i, seen in enumerate(links.layers) for j in range(seen.heads)]
+    if head is not None and tuple(head) not in heads:
         counts = ", ".join(f"{seen.name} has {seen.heads}" for seen in links.layers)
-        raise Error(f"attention: there is no head {number} in layer {layer}: {counts}, both counted from 0.")
-    return layer, number
-
-
-def _pointed(links: Links) -> tuple[int, int]:
-    """Layer and head whose words read one other word the most, on average."""
+        raise Error(f"attention: there is no head {head[1]} in layer {head[0]}: {counts}, both counted from 0.")
 
     def most(at: tuple[int, int]) -> float:
         A = links.layers[at[0]].weights[at[1]]
         return float((A - A.diag().diag()).amax(-1).mean())
 
-    return max(((i, j) for i, seen in enumerate(links.layers) for j in range(seen.heads)), key=most)
+    return head or max(heads, key=most)
 
 
 def _drawn(A: Tensor) -> dict[Link, float]:

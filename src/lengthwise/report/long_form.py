@@ -20,6 +20,7 @@ from .. import models, tasks
 from ..errors import Error, import_extra
 from ..files import write_text
 from ..lab.experiment import Experiment, TaskSpec
+from ..lab.records import Run
 from ..lab.statistics import CHECKPOINTS, Range, overflowed, perplexities, summary, wilson
 from ..lab.tested_lengths import lengths_of
 from .chosen_settings import Swept
@@ -31,8 +32,6 @@ from .verdicts import verdict_data
 
 if TYPE_CHECKING:
     import pandas
-
-    from ..lab import Run
 
 ALWAYS = ("training.lr", "training.steps")
 """Settings that stand there even where they are the same in all runs."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from ..lab.records import Run
 from ..lab.statistics import Checkpoint, overflowed
-
-if TYPE_CHECKING:
-    from ..lab import Run
 
 
 def overflow_text(strings_by_length: Mapping[int, tuple[int, int]]) -> str:

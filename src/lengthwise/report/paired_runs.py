@@ -13,9 +13,11 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import Error, UnknownName
+from ..lab.experiment import Experiment
+from ..lab.records import Run
 from ..lab.statistics import mean_interval, ranges, score
 from ..options import value_of
 from .chosen_settings import Swept, best_of, swept_names
@@ -24,11 +26,8 @@ from .long_form import as_word, settings_in_full
 from .panel import Panel, Table
 from .sections import list_of_runs, task_name
 
-if TYPE_CHECKING:
-    from ..lab import Experiment, Run
-
-    Settings = dict[str, Any]
-    Chosen = tuple[Run, Settings]
+Settings = dict[str, Any]
+Chosen = tuple[Run, Settings]
 FEWEST = 3
 """So many seeds have an interval: two say next to nothing of how much seeds vary."""
 NAMED = 6

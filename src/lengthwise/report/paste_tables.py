@@ -7,8 +7,9 @@ brackets Wilson's 95% interval over all test strings. Panels, such as those of r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from ..lab.records import Run
 from ..lab.statistics import summary
 from .chosen_settings import Swept
 from .contents import Content
@@ -16,9 +17,6 @@ from .formatting import interval, spread
 from .panel import Panel, Table, TableCell
 from .section_panel import majority_row
 from .sections import Section
-
-if TYPE_CHECKING:
-    from ..lab import Run
 
 Form = Literal["markdown", "latex"]
 SIGNS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}

@@ -10,7 +10,7 @@ from ..lab.statistics import score
 from .formatting import duration, length_range, percent
 from .panel import Facts, Panel, Table, TableCell
 from .sections import Section, differing_settings, flat_settings
-from .verdicts import verdict_cell, verdict_of
+from .verdicts import verdict_of
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -122,24 +122,20 @@ def _value(value: Any) -> str:
 
 def _runs(report: Content) -> Table:
     """A row for each run; the perplexities of those on text stand in a panel."""
-    rows: list[list[str | TableCell]] = [
-        _row(f"{section.title}, {label}", run, section) for section in report.sections for label, run in section.runs
-    ]
+    rows = [_row(f"{each.title}, {label}", run, each) for each in report.sections for label, run in each.runs]
     rows += [_row(f"{run.experiment.data.name}, {run.experiment.model.name}", run) for run in report.on_text]
-    head = ["run", "seed", "trained lengths", "longer", "last step", "best step", "training", "hash"]
-    if any(verdicts := [verdict_of(run) for section in report.sections for _, run in section.runs]):
-        head.insert(2, "at every length")
-        for row, verdict in zip(rows, verdicts, strict=False):
-            row.insert(2, verdict_cell(verdict))
-        for row in rows[len(verdicts) :]:
-            row.insert(2, "–")
+    head = ["run", "seed", "at every length", "trained lengths", "longer", "last step", "best step", "training", "hash"]
+    if not any(isinstance(row[2], TableCell) for row in rows):
+        head, rows = head[:2] + head[3:], [row[:2] + row[3:] for row in rows]
     return Table("Every run", "Accuracy in % at the last checkpoint.", head, rows, folded=True)
 
 
 def _row(name: str, run: Run, section: Section | None = None) -> list[str | TableCell]:
     ranges, checkpoints = section.ranges if section else (), run.result["checkpoints"]
+    verdict = verdict_of(run) if section else None
+    decided = TableCell("", mark=f"{verdict.mark} {verdict.summary}") if verdict else "–"
     inside, beyond = ([n for r in ranges if getattr(r, which) for n in r.lengths] for which in ("trained", "beyond"))
     scores = [percent(score(run, lengths)) if lengths else "–" for lengths in (inside, beyond)]
     best = f"{checkpoints['best']['step']:,}" if section else "–"
     last, seconds = f"{checkpoints['last']['step']:,}", duration(run.result["seconds"]["train"])
-    return [name, str(run.experiment.seed), *scores, last, best, seconds, run.experiment.hash]
+    return [name, str(run.experiment.seed), decided, *scores, last, best, seconds, run.experiment.hash]

@@ -10,17 +10,14 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from ..lab.records import Run
 from ..lab.statistics import Range, score, summary
 from .formatting import count, duration, interval, percent, spread
 from .overflow import overflow_note_of_runs
 from .panel import Chart, Panel, Table, TableCell
 from .sections import Section, SeedGroup
 from .verdicts import extracted_of_section, verdict_panels
-
-if TYPE_CHECKING:
-    from ..lab import Run
 
 BASELINE = "majority answer"
 LOG_FROM = 20

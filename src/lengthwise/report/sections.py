@@ -14,18 +14,16 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import Error, in_words
 from ..lab.experiment import Experiment, TaskSpec
+from ..lab.records import Run
 from ..lab.statistics import Range, ranges, summary
 from ..lab.tested_lengths import lengths_of
 from ..tasks import options, own
 from ..tasks.registry import find
 from .formatting import length_range, short_names
-
-if TYPE_CHECKING:
-    from ..lab import Run
 
 TOKENS = "tokens"
 DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")

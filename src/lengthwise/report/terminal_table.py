@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.jupyter import JupyterMixin
 from rich.text import Text
 
+from ..lab.records import Run
 from .chosen_settings import Swept
 from .contents import Content
 from .drawing import in_text
 from .panel import Panel
 from .section_panel import section_panel
-
-if TYPE_CHECKING:
-    from ..lab import Run
 
 
 class Tables(JupyterMixin, Group):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..lab.records import Run
 from ..verify.checker.check import made_in_words
 from ..verify.verdict import Proved, Refuted
 from ..verify.verdict_files import RecordedVerdict, extracted_of, recorded_verdict
 from .drawing import in_html
 from .extracted_panel import panel_of
-from .panel import Machine, Panel, TableCell, Verdict, Verdicts
+from .panel import Machine, Panel, Verdict, Verdicts
 from .sections import Section
-
-if TYPE_CHECKING:
-    from ..lab import Run
 
 SHOWN = 24
 """Tokens of a wrong word that are written out."""
@@ -75,13 +73,6 @@ def verdict_of(run: Run) -> Verdict | None:
     """What is known of a run, as `certify` kept it beside it."""
     record = recorded_verdict(run)
     return None if record is None else in_words(record)
-
-
-def verdict_cell(verdict: Verdict | None) -> TableCell | str:
-    """The verdict on one run in a table."""
-    if verdict is None:
-        return "–"
-    return TableCell("", mark=f"{verdict.mark} {verdict.summary}")
 
 
 def verdict_panels(section: Section) -> list[Panel]:
