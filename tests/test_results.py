@@ -1,18 +1,21 @@
 """What every folder of results/ must say of itself."""
 
+import gzip
 import html
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from lengthwise.recipes.common.comparison import ComparedCell
-from lengthwise.report import recorded
+from lengthwise.report import inside, recorded
 from lengthwise.report.provenance import FIELDS
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = sorted(path.parent for path in (ROOT / "results").glob("*/results.json*"))
 PAGES = sorted((ROOT / "results").rglob("*.html"))
+OWN_FOLDER = re.compile(r"(?<![\w.:/-])/(?:home|root|tmp|work|dev|Users|mnt|var|opt)/[^\s\"<]*")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
@@ -22,6 +25,19 @@ def test_a_page_is_small(page):
 
 def test_all_results_are_small():
     assert sum(path.stat().st_size for path in (ROOT / "results").rglob("*") if path.is_file()) <= 8 * 1024 * 1024
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
+def test_a_page_names_no_folder_of_the_machine_that_made_it(page):
+    texts = [page.read_text(encoding="utf-8"), json.dumps(inside(page))]
+    assert [found[0] for text in texts for found in OWN_FOLDER.finditer(text)] == []
+
+
+def test_numbers_name_no_folder_of_the_machine_that_made_them():
+    for path in (ROOT / "results").rglob("*.json*"):
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+        assert [found[0] for found in OWN_FOLDER.finditer(text)] == [], path
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
