@@ -15,7 +15,14 @@ from lengthwise.report.provenance import FIELDS
 ROOT = Path(__file__).parent.parent
 FOLDERS = sorted(path.parent for path in (ROOT / "results").glob("*/results.json*"))
 PAGES = sorted((ROOT / "results").rglob("*.html"))
-OWN_FOLDER = re.compile(r"(?<![\w.:/-])/(?:home|root|tmp|work|dev|Users|mnt|var|opt)/[^\s\"<]*")
+OWN_FOLDER = re.compile(
+    r"(?:(?<![\w./-])|(?<=file://))/(?:home|root|tmp|work|workspace|scratch|private|dev|Users|mnt|var|opt)/[^\s\"<]*"
+)
+
+
+def own_folders(text: str) -> list[str]:
+    """The folders of one machine that are named, in JSON behind the ends of lines too."""
+    return OWN_FOLDER.findall(text.replace("\\n", "\n"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
@@ -30,14 +37,20 @@ def test_all_results_are_small():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_a_page_names_no_folder_of_the_machine_that_made_it(page):
     texts = [page.read_text(encoding="utf-8"), json.dumps(inside(page))]
-    assert [found[0] for text in texts for found in OWN_FOLDER.finditer(text)] == []
+    assert [name for text in texts for name in own_folders(text)] == []
 
 
 def test_numbers_name_no_folder_of_the_machine_that_made_them():
     for path in (ROOT / "results").rglob("*.json*"):
         content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
-        assert [found[0] for found in OWN_FOLDER.finditer(text)] == [], path
+        assert own_folders(text) == [], path
+
+
+def test_a_folder_of_a_machine_is_known():
+    named = ["a --out /work/x", '"a\\n/root/x"', "file:///tmp/x", "A=/a:/home/b", "(/Users/x)"]
+    assert all(own_folders(text) for text in named)
+    assert own_folders("https://host/work/x runs/work/x ./tmp/x a/home/b") == []
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -128,6 +128,8 @@ def run_group(experiments: Sequence[Experiment], job: Job, *, wait: bool = True)
                     directory.tidy()
             saved = [directory.start() for directory in todo]
             senders = [stack.enter_context(Sender(d, job.log)) for d in directories] if job.log else []
+            for sender in senders:
+                sender.begin()
             if job.order:
                 list(map(job.order, todo))
             if todo:

@@ -141,17 +141,19 @@ class Sender:
         """How many lines each logger has had."""
 
     def __enter__(self) -> Sender:
-        """Sends what the metrics hold already; the directory must be locked, and its metrics be as they stay."""
-        self._try(self.names, self._recall)
-        self.directory.hear = lambda line: self._send([line])
-        metrics = self.path / "metrics.jsonl"
-        text = read_text(metrics) if self.names and metrics.exists() else ""
-        self._send(map(json.loads, text.splitlines()))
         return self
 
     def __exit__(self, *_: object) -> None:
         for name in list(self.open):
             self._try([name], self.open.pop(name).close)
+
+    def begin(self) -> None:
+        """Send what the metrics hold already; call it when the directory is locked and its metrics are as they stay."""
+        self._try(self.names, self._recall)
+        self.directory.hear = lambda line: self._send([line])
+        metrics = self.path / "metrics.jsonl"
+        text = read_text(metrics) if self.names and metrics.exists() else ""
+        self._send(map(json.loads, text.splitlines()))
 
     def end(self, run: Run) -> None:
         """Receives what the finished run was tested for."""

@@ -134,16 +134,18 @@ def links_panel(links: Links, head: tuple[int, int] | None = None) -> Arcs:
 
 def _chosen(links: Links, head: tuple[int, int] | None) -> tuple[int, int]:
     """Layer and head to draw; by default those whose words read one other word the most, on average."""
-    heads = [(i, j) for i, seen in enumerate(links.layers) for j in range(seen.heads)]
-    if head is not None and tuple(head) not in heads:
-        counts = ", ".join(f"{seen.name} has {seen.heads}" for seen in links.layers)
-        raise Error(f"attention: there is no head {head[1]} in layer {head[0]}: {counts}, both counted from 0.")
+    if head is not None:
+        layer, number = head
+        if not (0 <= layer < len(links.layers) and 0 <= number < links.layers[layer].heads):
+            counts = ", ".join(f"{seen.name} has {seen.heads}" for seen in links.layers)
+            raise Error(f"attention: there is no head {number} in layer {layer}: {counts}, both counted from 0.")
+        return layer, number
 
     def most(at: tuple[int, int]) -> float:
         A = links.layers[at[0]].weights[at[1]]
         return float((A - A.diag().diag()).amax(-1).mean())
 
-    return head or max(heads, key=most)
+    return max(((i, j) for i, seen in enumerate(links.layers) for j in range(seen.heads)), key=most)
 
 
 def _drawn(A: Tensor) -> dict[Link, float]:

@@ -7,11 +7,12 @@ checked as the library's own; what others mean is the class's affair.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from .. import own_code
+from ..errors import Error
 from ..options import Option, Schema, schema
 from .base import Task
 
@@ -42,6 +43,15 @@ def options(kind: Callable[..., Task]) -> Schema:
     return {
         key: option if _readable(option.kind) else Option(key, Any, option.default) for key, option in known.items()
     }
+
+
+def build(name: str, kind: Callable[..., Task], settings: Mapping[str, Any]) -> Task:
+    try:
+        return kind(**settings)
+    except Error:
+        raise
+    except Exception as error:
+        raise Error(f"{name}: could not be built with {dict(settings) or 'no settings'}: {error}") from error
 
 
 def _readable(kind: Any) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 from .. import own_code
 from ..automata import Semiautomaton
 from ..errors import UnknownName
-from ..foreign_code import blaming
 from ..options import Schema, schema, take
 from . import own
 from .arithmetic_steps import ArithmeticSteps
@@ -102,9 +101,7 @@ def rebuild(name: str, params: Mapping[str, Any], source: str | None = None) -> 
     """`get`, of code with this digest alone."""
     build, fixed = find(name, source)
     if own.is_own(name):
-        settings = take(own.options(build), params, name)
-        with blaming(name, f"could not be built with {settings or 'no settings'}"):
-            return build(**settings)
+        return own.build(name, build, take(own.options(build), params, name))
     known = schema(build)
     settings = take({key: option for key, option in known.items() if key not in fixed}, params, name)
     return build(**{key: known[key].read(value, f"{name}: {key}") for key, value in fixed.items()}, **settings)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..automata import Semiautomaton
 from ..errors import Error
 from ..files import read_json, write_text
 from ..own_code import is_class
@@ -79,20 +80,23 @@ def recorded_verdict(run: Any) -> RecordedVerdict | None:
         weights, checkpoint, claim = (content.pop(name) for name in ("weights", "checkpoint", "claim"))
         if weights is None or weights != _digest(run, checkpoint):
             return None
-        stated = StatedClaim(claim)
+        Semiautomaton(claim["delta"], claim["start"], symbols=claim["symbols"])
+        if not len(claim["answers"]) == len(claim["asked"]) == len(claim["delta"]):
+            return None
         verdict = from_json(content)
         if isinstance(verdict, Unknown):
             return RecordedVerdict(verdict, claim, checkpoint)
         which = checkpoint if (Path(run.path) / WEIGHTS[checkpoint]).is_file() else "last"
         file = Path(run.path) / WEIGHTS[which]
         right = _right(run)
-        if right is not None and difference(stated, StatedClaim(right.to_json())) is not None:
+        if right is not None and difference(StatedClaim(claim), StatedClaim(right.to_json())) is not None:
             return None
         if isinstance(verdict, Refuted):
             now, read = _read_again(run, verdict, which, file)
             return RecordedVerdict(now, claim, checkpoint, read, right is not None)
         certificate = verdict.certificate
-        if difference(StatedClaim(certificate["claim"]), stated) is not None or not is_about(certificate, file):
+        stated = StatedClaim(certificate["claim"])
+        if difference(stated, StatedClaim(claim)) is not None or not is_about(certificate, file):
             return None
         checked = _is_quick(certificate)
         if checked and not _accepted(run, json.dumps(certificate), file):

@@ -35,8 +35,8 @@ def long_words(claim: Claim, length: int, count: int, seed: int) -> tuple[np.nda
     answers = claim.answers if not claim.several else np.unique(claim.answers, axis=0, return_inverse=True)[1].ravel()
     kinds = np.unique(answers[claim.asked])
     targets = [claim.asked & (answers == kind) for kind in kinds]
-    machines = [claim.machine.with_accepting(np.flatnonzero(states).tolist()) for states in targets]
-    open_ = np.sum(list(map(live_states, machines)), axis=0)
+    leads = [live_states(claim.machine.with_accepting(np.flatnonzero(states).tolist())) for states in targets]
+    open_ = np.sum(leads, axis=0)
     lengths = range(length, max(0, length - claim.machine.num_states - 1), -1)
     # First a length at which words of every answer exist, else any.
     for T, others in [*((T, 0) for T in lengths), *((T, len(kinds)) for T in lengths)]:

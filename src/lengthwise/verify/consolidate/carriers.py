@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...models.token_classifier import evaluating
 from ...seeds import generator
 from ..checker.claim import numbered
 from ..claim import Claim
@@ -93,7 +94,8 @@ def _undecided(claim: Claim) -> np.ndarray:
 def observe(model: Any, claim: Claim, seed: int) -> Observed:
     words = random_words(claim, WORDS, LENGTH, seed)
     device = model.embedding.weight.device
-    inputs = model(torch.from_numpy(words).to(device), output_hidden_states=True).hidden_states
+    with evaluating(model):
+        inputs = model(torch.from_numpy(words).to(device), output_hidden_states=True).hidden_states
     places, functions = [], []
     for x, layer in zip(inputs, model.depth.layers, strict=False):
         A, _ = layer.mixer.transitions(layer.mixer_norm(x))
