@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -89,6 +91,20 @@ def test_entries_are_followed_as_the_model_moves_them():
     states = SUM.machine.run(torch.from_numpy(seen.symbols)).numpy()
     assert (seen.places[0][:, 1:, 0, SUM.machine.start] == states).all()
     assert [len(layer) for layer in choose(seen, True)] == [1]
+
+
+def test_entries_are_followed_with_the_scale_of_the_embeddings():
+    torch.manual_seed(0)
+    options = {"width": 16, "block": 4, "layers": 2, "variant": "automaton"}
+    scaled = build("block-lrnn", vocab_size=3, num_outputs=3, **options).inner
+    doubled = copy.deepcopy(scaled)
+    with torch.no_grad():
+        doubled.embedding.weight.mul_(2)
+    scaled.config.embedding_scale = 2.0
+    one, other = (observe(model, claim_of(SUM), 0) for model in (scaled, doubled))
+    assert all(map(np.array_equal, one.functions, other.functions))
+    scaled.config.embedding_scale = 1.0
+    assert not all(map(np.array_equal, one.functions, observe(scaled, claim_of(SUM), 0).functions))
 
 
 def test_only_automata_are_silenced():
