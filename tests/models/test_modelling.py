@@ -96,8 +96,8 @@ def test_compiles(name, last):
 
 
 @pytest.mark.parametrize("name", ["transformer", pytest.param("transformer-xl", marks=pytest.mark.slow)])
-def test_one_graph_serves_all_lengths(name):
-    """The second length makes the graph anew, with a length that is a symbol."""
+def test_two_graphs_serve_all_lengths(name):
+    """The first length's own, and at the second one whose length is a symbol; 1 would have its own, too."""
     torch._dynamo.reset()
     model, counter = make(name), torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
     run = torch.compile(lambda t: model(t).logits, backend=counter, fullgraph=True)
