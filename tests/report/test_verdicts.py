@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from lengthwise import lab, models, report, tasks, theory, verify
 from lengthwise.report.drawing import in_html
+from lengthwise.report.extracted_panel import panel_of
 from lengthwise.report.machine_diagram import machine_diagram
 from lengthwise.report.sections import group_runs
 from lengthwise.report.verdicts import extracted_of_section
@@ -345,3 +346,10 @@ def test_a_large_table_is_not_kept(run, extracted, monkeypatch):
     keep_extracted(run, extracted[0])
     assert extracted_of(run)["found"]["algebra"]["table"] == []
     assert "an algebra of 2 elements" in block(run)
+
+
+def test_a_machine_that_names_several_outputs_says_which():
+    machine = {"symbols": ["a"], "delta": [[1], [2], [2]], "start": 0, "said": [None, [0, 2], []]}
+    drawn = in_html(panel_of({"algebra": None, "machine": machine, "regexes": {}}, "It says so.", "it"))
+    assert ">0,2<" in drawn
+    assert ">–<" in drawn

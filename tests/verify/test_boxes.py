@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -180,3 +181,9 @@ def test_radii_grow_until_they_hold_or_say_that_they_do_not():
     assert (0.5 * half + 0.01 <= half).all()
     assert isinstance(grow(lambda r: 1.01 * r + 0.01, start, float("inf"), lambda r: float("inf")), Unknown)
     assert isinstance(grow(lambda r: r * torch.inf + 0.01, start, float("inf"), lambda r: float("inf")), Unknown)
+
+
+def test_a_centre_settles_halfway_between_what_its_conditions_make():
+    images = torch.tensor([[1.0, 0.0], [3.0, 8.0], [2.0, 2.0], [5.0, 5.0]])
+    boxes = SimpleNamespace(results=torch.tensor([0, 0, 0, 1]), images=lambda centres: images)
+    assert boxes_module.settled(boxes, torch.zeros(2, 2)).tolist() == [[2.0, 4.0], [5.0, 5.0]]

@@ -13,7 +13,15 @@ from lengthwise.automata import Semiautomaton
 from lengthwise.errors import Error
 from lengthwise.models import build
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.consolidate.carriers import NoCarriers, choose, observe, random_words
+from lengthwise.verify.consolidate.carriers import (
+    SETTLED,
+    MoveTable,
+    NoCarriers,
+    Observed,
+    choose,
+    observe,
+    random_words,
+)
 from lengthwise.verify.consolidate.silence import silenced
 from lengthwise.verify.families import family_of
 from lengthwise.verify.prove.cascade import prove_cascade
@@ -117,3 +125,16 @@ def test_certify_silences_stacks_of_automata():
     assert (taught.own, taught.all, taught.of) == (1, 12, "entries")
     assert isinstance(prove_cascade(taught.model, claim_of(SUM), 20), dict)
     assert family_of(noisy().inner).teach is silenced
+
+
+def test_a_place_goes_where_most_words_have_it():
+    """After the settled tokens there is one, at which two words keep the places and the last one changes them."""
+    B, T = 3, SETTLED + 1
+    places = np.zeros((B, 1 + T, 1, 2), np.uint8)
+    functions = np.zeros((B, T, 1, 2), np.uint8)
+    functions[:, -1, 0] = [[0, 1], [0, 1], [1, 0]]
+    seen = Observed(np.zeros((B, T), np.int64), np.zeros((B, T)), [places], [functions], [np.ones((1, 2))])
+    table = MoveTable(seen, [[(0, 0, 0)]], 0)
+    assert table.functions(0, []).tolist() == [[0, 1]]
+    with pytest.raises(NoCarriers, match="reach a state below layer 0 that no word showed"):
+        table.functions(1, [])

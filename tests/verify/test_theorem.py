@@ -17,6 +17,7 @@ from lengthwise.files import read_json
 from lengthwise.lab.collection import network_folder, networks
 from lengthwise.verify.checker import check
 from lengthwise.verify.theorem import folder as theorem
+from lengthwise.verify.theorem import regulargpt
 
 COMPILED = "parity-regular-gpt-compiled"
 coq = pytest.mark.skipif(shutil.which("coqc") is None, reason="Coq is not installed: make theorem installs it")
@@ -134,3 +135,13 @@ def test_every_certificate_of_the_zoo_is_a_theorem_or_refused(name, tmp_path):
         assert f"Theorem certificate_{content['digest'][:16]} :" in (folder / "Theorem.v").read_text()
     else:
         assert name.endswith("-regular-gpt"), why
+
+
+def test_a_machine_that_is_not_asked_everywhere_has_a_check_of_its_own(monkeypatch):
+    monkeypatch.setattr(regulargpt, "sets", lambda certificate: "")
+    checks = {
+        regulargpt.FAMILY: "gpt_check fineness weights claim codes = true.",
+        regulargpt.WHERE_IT_IS_ASKED: "gpt_check_where fineness weights claim asked heeded codes = true.",
+    }
+    for family, check_ in checks.items():
+        assert f"Lemma checked : {check_}" in family.proof({}, {}, 1)
