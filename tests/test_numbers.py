@@ -68,8 +68,19 @@ def line_of(name: str, title: str, **said: Any) -> dict[str, Any]:
     return line
 
 
-def asked_spans(name: str = "study-asked-spans") -> dict[str, Any]:
-    return line_of(name, "Modular arithmetic", asked="every span")
+def asked_spans(name: str = "study-asked-spans", asked: str = "every span") -> dict[str, Any]:
+    return line_of(name, "Modular arithmetic", asked=asked)
+
+
+def rows_of_spans(spans: bool) -> list[dict[str, Any]]:
+    return those(result("study-asked-spans")["rows"], **{"training.spans": spans})
+
+
+def whole_strings_decided() -> list[int]:
+    """The length at which the network is refuted; of its copy, which is proved, the codes that are its own, of all."""
+    ((learned, settled),) = asked_spans(asked="whole strings")["networks"]
+    assert (learned["raw"], settled["raw"]) == ("refuted", "proved")
+    return [learned["wrong"], settled["kept"]["own"], settled["kept"]["all"]]
 
 
 def proved_of_spans(name: str = "study-asked-spans") -> list[int]:
@@ -661,10 +672,17 @@ CLAIMS = [
             *right_far(),
             *(f"{number:.1f}" for number in TABLE_1["modular-arithmetic"][2]),
             *proved_of_spans(),
-            *(
-                f"{pick(row['train_seconds'] for row in result('study-asked-spans')['rows']):,.0f}"
-                for pick in (min, max)
-            ),
+            *(f"{pick(row['train_seconds'] for row in rows_of_spans(True)):,.0f}" for pick in (min, max)),
+        ],
+    ),
+    Claim(
+        REGULAR_GPT,
+        "Asked for whole strings alone, in as many steps, {} seed has {}% of 64 tokens, {} of 100 and {} of 500, and "
+        "is refuted at {} tokens; its settled copy, with {} of its {} codes, is proved.",
+        lambda: [
+            len(asked_spans(asked="whole strings")["seeds"]),
+            *(f"{100 * row['accuracy']:.1f}" for row in rows_of_spans(False) if row["length"] in (64, 100, 500)),
+            *whole_strings_decided(),
         ],
     ),
     Claim(
