@@ -53,15 +53,16 @@ def player(monkeypatch):
             yield
         finally:
             Player.recording = None
-        graph.weights, graph.gradients = [weight], {id(weight): weight.grad}
+        graph.weights, graph.gradients, graph.memory = [weight], {id(weight): weight.grad}, (pool, stream)
         player.graphs.append(graph)
 
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Player)
     monkeypatch.setattr(torch.cuda, "graph", recorded)
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
-    for name in ("current_stream", "graph_pool_handle", "Stream"):
-        monkeypatch.setattr(torch.cuda, name, lambda name=name: name)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: "current_stream")
+    for name in ("graph_pool_handle", "Stream"):
+        monkeypatch.setattr(torch.cuda, name, object)
     monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: player.streams.append(stream))
 
     def step(replayer, *numbers, scale=1.0, owner=weight):
@@ -97,6 +98,7 @@ def test_a_result_outlives_the_next_replay_and_a_shape_or_kind_has_a_recording_o
             assert gradient == scale * size * (x + 1)
     assert [result.item() for result in results[:6]] == [2.0, 4.0, 40.0, 4.0, 8.0, 80.0]
     assert len(player.graphs) == 3
+    assert len({graph.memory for graph in player.graphs}) == 1
 
 
 def test_there_are_so_many_recordings_at_most_and_none_of_other_owners(player, monkeypatch):
@@ -108,6 +110,7 @@ def test_there_are_so_many_recordings_at_most_and_none_of_other_owners(player, m
     for _ in range(3):
         assert player.step(replayer, 5.0, owner="another")[1] == 5
     assert len(player.graphs) == 3
+    assert len({graph.memory for graph in player.graphs}) == 2
 
 
 def test_a_step_is_launched_where_there_is_a_gradient_to_add_to(player):

@@ -42,7 +42,7 @@ class Replayer:
         self._recordings: dict[Hashable, Recording] = {}
         self._seen: set[Hashable] = set()
         self._owners: Sequence[object] = ()
-        self._pool: Any = None
+        self._shared: dict[str, Any] = {}
 
     def run(
         self,
@@ -91,10 +91,10 @@ class Replayer:
         self, compute: Callable[..., Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor]
     ) -> Recording | None:
         graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-        # One is replayed after another, so that all may use the same memory between their inputs and results.
-        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        # One is replayed after another, so that all may share memory, which is a stream's, between inputs and results.
+        self._shared = self._shared or {"pool": torch.cuda.graph_pool_handle(), "stream": torch.cuda.Stream()}
         try:
-            with torch.cuda.graph(graph, pool=self._pool, stream=torch.cuda.Stream()):
+            with torch.cuda.graph(graph, **self._shared):
                 result = compute(*inputs)
         except RuntimeError as error:
             torch.cuda.set_stream(current)
