@@ -376,9 +376,10 @@ def widths(result: dict[str, Any]) -> Finding:
         for row in rows
     ]
     order = sorted(rows, key=lambda row: -row["mean"])
-    first = " and ".join(row["encoding"] for row in order[:2])
-    said = f"Best are {first}, by one seed each, on an easier task."
-    return Finding(NOTHING, said, markdown(["encoding", "width", "seeds", "published", "here"], cells))
+    first, one = [row["encoding"] for row in order[:2]], min(row["seeds"] for row in rows) == 1
+    said = f"Best are {' and '.join(first)}, by {'one seed' if one else 'the mean of all seeds'} each, on an easier task."
+    verdict = NOTHING if one else IN_PART if all(name.startswith("bipe") for name in first) else DIFFERENT
+    return Finding(verdict, said, markdown(["encoding", "width", "seeds", "published", "here"], cells))
 
 
 def perplexities(result: dict[str, Any]) -> Finding:
