@@ -377,7 +377,9 @@ def widths(result: dict[str, Any]) -> Finding:
     ]
     order = sorted(rows, key=lambda row: -row["mean"])
     first, one = [row["encoding"] for row in order[:2]], min(row["seeds"] for row in rows) == 1
-    said = f"Best are {' and '.join(first)}, by {'one seed' if one else 'the mean of all seeds'} each, on an easier task."
+    said = (
+        f"Best are {' and '.join(first)}, by {'one seed' if one else 'the mean of all seeds'} each, on an easier task."
+    )
     verdict = NOTHING if one else IN_PART if all(name.startswith("bipe") for name in first) else DIFFERENT
     return Finding(verdict, said, markdown(["encoding", "width", "seeds", "published", "here"], cells))
 

@@ -71,6 +71,8 @@ def test_it_accepts_what_python_accepts(large, build):
         "parity-regular-gpt-compiled",
     }
     assert {*LARGE} == set(names) if large else {*RNNS, *others} < set(names)
+    proved = {name for name, about in networks().items() if about["verdict"] == "proved"}
+    assert proved - set(build.shown_in_the_browser()) == {"modular-arithmetic-regular-gpt"}
     for name, verdict in zip(names, in_javascript([build.proved_network(name) for name in names]), strict=True):
         folder = network_folder(name)
         report = checker.check(read_json(folder / "certificate.json"), folder)

@@ -156,12 +156,12 @@ def _origin(about: Mapping[str, Any]) -> str:
     model, task, training = about["model"]["name"], about["task"]["name"], about["training"]
     if about["made"] == "compiled":
         return f"The model is `{model}`, taught the algebra of the machine of `{task}` alone: it has read no string."
-    ways = ", steady" * training["steady"] + ", asked about every span" * training.get("spans", False)
-    how = f"{training['steps']:,} steps, seed {training['seed']}{ways}"
+    how = f"{training['steps']:,} steps, seed {training['seed']}{', steady' * training['steady']}"
+    answers = "on their answers" + " and those of every span" * training.get("spans", False)
     trained = f"The model is `{model}`, trained on strings of `{task}` of at most {training['lengths'][1]} symbols\n"
     if about["made"] in TAUGHT:
-        return f"{trained}and on their answers ({how}). Then it was taught {TAUGHT[about['made']]}."
-    return f"{trained}and on their answers, and on nothing else ({how}). This is the last checkpoint."
+        return f"{trained}and {answers} ({how}). Then it was taught {TAUGHT[about['made']]}."
+    return f"{trained}and {answers}, and on nothing else ({how}). This is the last checkpoint."
 
 
 def sentence(about: Mapping[str, Any]) -> str:

@@ -91,7 +91,7 @@ class Replayer:
         self, compute: Callable[..., Tensor], inputs: Sequence[Tensor], weights: Sequence[Tensor]
     ) -> Recording | None:
         graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-        # One is replayed after another, so that all may share memory, which is a stream's, between inputs and results.
+        # All share memory, which is of one pool and stream: a result is cloned and gradients go before the next replay.
         self._shared = self._shared or {"pool": torch.cuda.graph_pool_handle(), "stream": torch.cuda.Stream()}
         try:
             with torch.cuda.graph(graph, **self._shared):
