@@ -164,7 +164,8 @@ def hall_of_proofs() -> str:
     return f"""# Hall of proofs
 
 Networks that are right after every string of every length, in float32 and in any order of summation. The rung says
-how it came about: *learned*, from strings of at most 40 symbols and their answers alone; *settled*, then taught the
+how it came about: *learned*, from strings of at most 40 symbols and their answers alone (of every span in them, too,
+where its card says so); *settled*, then taught the
 machine that was extracted from it; *consolidated*, then taught the task's machine; *compiled*, from no string. The
 margin is the least by which a right answer is ahead, or a choice decided. A name that is a link opens the network in
 your browser, which checks its proof there.
