@@ -16,6 +16,8 @@ from lengthwise.recipes.papers.regulargpt.table_2 import varied
 CPU = torch.device("cpu")
 GRID = (list(TABLE_1), MODELS)
 CELLS = [(task, model) for task in TABLE_1 for model in MODELS]
+OF_GROWING_LENGTHS = {"training.grow_at"}
+"""Nothing is published where lengths do not grow."""
 
 
 def test_all_models_of_a_row_get_the_same_test():
@@ -47,10 +49,8 @@ def test_overnight_trains_the_published_network_at_a_published_rate():
 @pytest.mark.parametrize("scale", ["smoke", "laptop"])
 def test_every_knob_has_its_published_value(scale):
     for task, model in CELLS:
-        assert settings_of(RULES[scale], task, model).keys() <= settings_of(RULES["paper"], task, model).keys(), (
-            task,
-            model,
-        )
+        ours, published = (settings_of(RULES[each], task, model) for each in (scale, "paper"))
+        assert ours.keys() - published.keys() <= OF_GROWING_LENGTHS, (task, model)
 
 
 def test_what_differs_from_the_paper_is_what_the_rules_change():
