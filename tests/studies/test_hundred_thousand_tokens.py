@@ -7,7 +7,7 @@ import pytest
 import torch
 from hundred_thousand_tokens import LengthScore, LongTest, _farthest, length_scores
 
-from lengthwise import lab, recipes, tasks, theory
+from lengthwise import lab, recipes, theory
 from lengthwise.cli import main
 from lengthwise.evaluate import score_strings
 from lengthwise.lab.statistics import wilson
@@ -45,7 +45,7 @@ def test_a_right_model_is_asked_to_the_end(run, monkeypatch):
 def test_a_model_that_guesses_is_not_asked_on(run):
     asked = LongTest((45, 60, 300), 12, 4, 10_000, 100)
     (only,) = length_scores(asked, [run], "cpu")
-    right = score_strings(lab.load_model(run), tasks.get("parity"), (45,), 12, 0, device=CPU).correct
+    right = score_strings(lab.load_model(run), lab.load_task(run), (45,), 12, 0, device=CPU).correct
     assert (only.length, only.right, only.overflowed) == (45, (right["45"],), 0)
 
 
