@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,6 +123,7 @@ def recipe(scale: Scale) -> Recipe:
     )
 
 
+@cache
 def task_of(label: str) -> tasks.Task:
     name, params = TASKS[label]
     return tasks.get(name, **params)

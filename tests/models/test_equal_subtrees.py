@@ -249,8 +249,9 @@ def test_parametrised_weights(build, reused):
     assert len(reused) == 1
 
 
+@pytest.mark.slow
 @BOTH
-@pytest.mark.parametrize("length", [6, pytest.param(17, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("length", [6, 17])
 def test_compiled(build, length, reused):
     """The graph breaks where the tokens are looked at; the answer is the same."""
     model, tokens = build(), TOKENS[:, :length]

@@ -124,6 +124,7 @@ def test_elements_are_one_code_s_where_they_differ_nowhere_that_matters():
     assert level([3, 0, 9], [3, 9, 1]).joined(nowhere=-1) is None
 
 
+@pytest.mark.slow
 def test_what_a_map_says_is_free_only_where_nothing_can_be_asked(one_code):
     stated = certificate.accepted(one_code, PLUS, codes.prove_codes(one_code, PLUS, 60), "given")
     heeded = StatedClaim(PLUS.to_json()).heeded_by(2)

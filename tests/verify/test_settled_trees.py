@@ -27,7 +27,7 @@ def subject(tree, task):
     return certification.subject_of("certify", model, tasks.get(task))
 
 
-@pytest.fixture(scope="module", params=TREES)
+@pytest.fixture(scope="module", params=["discrete", pytest.param("continuous", marks=pytest.mark.slow)])
 def tree(request):
     return request.param
 

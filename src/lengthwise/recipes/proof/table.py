@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 
 from ... import tasks, verify
 from ...errors import Error
@@ -85,6 +85,7 @@ def _glance(made: Sequence[ProofNetwork]) -> TableCell:
     return verdict_cell([network.raw for network in learned], [*([("at", ", ".join(at))] if at else []), *then])
 
 
+@cache
 def task_of(row: str, supervision: str) -> tasks.Task:
     name, params = GIVEN.get(row, (row, {}))
     return tasks.get(name, **params, supervision=supervision)

@@ -99,8 +99,7 @@ def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:
             if (task, model) in finished
         }
         if row:
-            majority = next(iter(row.values())).majority
-            rows.append(ComparedRow(task, majority, row, PUBLISHED_MAJORITY.get(task)))
+            rows.append(ComparedRow(task, next(iter(row.values())).majority, row, PUBLISHED_MAJORITY.get(task)))
     notes = [PROSE["note"]] if any(row.label == "tomita-5" or row.label in DYCK for row in rows) else []
     return comparison(
         "Measured beside published", rows, list(MODELS), " ".join([*notes, variant_note(finished, *OURS)]).strip()
