@@ -235,6 +235,7 @@ def test_text_and_tokens_are_the_same(form):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("form", FORMS)
 def test_promised_throughput(form):
     """Examples of 32 operations a second of one core: 20,000 as tokens with targets and mask, 5,000 as text."""

@@ -27,7 +27,7 @@ PACES = [
 ]
 
 
-@pytest.mark.parametrize(("rounds", "part"), [(2, 10), pytest.param(5, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("rounds", "part"), [(2, 10), pytest.param(5, 1, marks=[pytest.mark.slow, pytest.mark.alone])])
 @pytest.mark.parametrize(("pace", "name", "params", "bound"), PACES)
 def test_promised_throughput(pace, name, params, bound, rounds, part):
     """A tenth of it anywhere. The best of three: a busy machine slows a run down, nothing speeds one up."""

@@ -42,8 +42,8 @@ class Phrases:
     def say(
         self, template: np.ndarray, a: np.ndarray, b: np.ndarray, named: np.ndarray, count: np.ndarray, ends: bool
     ) -> None:
-        """Add one phrase to every row; `named` (B, M) is true of the `count` (B,) objects it lists."""
-        self.phrases.append((template, a, b, count, np.flatnonzero(named) % self.objects))
+        """Add one phrase to every row; `named` are the places in (B, M) of the `count` (B,) objects it lists."""
+        self.phrases.append((template, a, b, count, named % self.objects))
         self.ends.append(ends)
 
     def clauses(self, where: np.ndarray, boxes: np.ndarray, templates: tuple[int, int, int]) -> None:
@@ -52,7 +52,7 @@ class Phrases:
             inside = where == box[:, None]
             count = np.count_nonzero(inside, 1)
             template = np.array(templates)[np.minimum(count, 2)]
-            self.say(template, box, box, inside, count, ends=s == boxes.shape[1] - 1)
+            self.say(template, box, box, np.flatnonzero(inside), count, ends=s == boxes.shape[1] - 1)
 
     def tokens(self) -> np.ndarray:
         """(B, T) padded on the right to the longest row."""

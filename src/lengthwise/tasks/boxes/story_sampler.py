@@ -35,26 +35,27 @@ def pick(mask: np.ndarray, u: np.ndarray) -> np.ndarray:
     return np.where(counts > 0, chosen, 0)
 
 
-def take(candidates: np.ndarray, n: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> None:
-    """Keep j of the n true entries of each row, at random; the others become false.
+def take(places: np.ndarray, n: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """j of every row's n places, at random, in their order: the places of all rows lie one after another.
 
-    The i-th draw is a rank among the entries that are left. The entry before which k were taken has as rank among all k
+    The i-th draw is a rank among the places that are left. The place before which k were taken has as rank among all k
     more: as many as there are taken ranks t_0 < t_1 < ... with t_k - k at most the rank drawn.
     """
     rows = np.flatnonzero(j < n)
-    there, wanted = n[rows], j[rows]
-    places, before = np.flatnonzero(candidates[rows]), there.cumsum() - there
-    chosen = np.zeros((len(rows), candidates.shape[1]), dtype=bool)
-    most = int(wanted.max(initial=0))
-    taken = np.zeros((most, len(rows)), dtype=np.intp)
-    for i in range(most):
+    there, wanted, before = n[rows], j[rows], (n.cumsum() - n)[rows]
+    choice = np.repeat(j == n, n)
+    taken: list[np.ndarray] = []
+    for i in range(int(wanted.max(initial=0))):
         live = np.flatnonzero(wanted > i)
-        rank = (rng.random(len(live)) * (there[live] - i)).astype(np.intp)
-        earlier = np.sort(taken[:i, live], axis=0)
-        rank += np.count_nonzero(earlier - np.arange(i)[:, None] <= rank, axis=0)
-        taken[i, live] = rank
-        chosen.ravel()[places[before[live] + rank]] = True
-    candidates[rows] = chosen
+        there, wanted, before, taken = there[live], wanted[live], before[live], [t[live] for t in taken]
+        rank = (rng.random(len(live)) * (there - i)).astype(np.intp)
+        for t in taken:
+            rank += t <= rank
+        choice[before + rank] = True
+        for k, t in enumerate(taken):
+            taken[k], rank = np.minimum(t, rank), np.maximum(t, rank)
+        taken.append(rank)
+    return places[choice]
 
 
 class StorySampler:
@@ -145,15 +146,14 @@ class StorySampler:
             n = size[rows, source]
             row = verb * (M + 1) + n
             j = self.ladder.searchsorted(row + count, side="right") - row * (M + 1)
-            moved = where == source[:, None].astype(np.int8)
-            take(moved, n, j, rng)
-            np.copyto(where, target[:, None].astype(np.int8), where=moved)
+            moved = take(np.flatnonzero(where == source[:, None].astype(np.int8)), n, j, rng)
+            where.ravel()[moved] = target[moved // M]
             size[rows, source] -= j
             size[rows, target] += j
             unnamed = (verb == 0) & (j == n) & (self.form.contents != "never")
-            moved[unnamed] = False
+            named = moved[~unnamed[moved // M]]
             template = np.where(unnamed, MOVE_ALL, np.array([MOVE, REMOVE, PUT])[verb])
-            told.say(template, a, b, moved, np.where(unnamed, 0, j), ends=True)
+            told.say(template, a, b, named, np.where(unnamed, 0, j), ends=True)
 
     def verb(self, size: np.ndarray, u: np.ndarray) -> np.ndarray:
         """(B,) 0 move, 1 remove, 2 put, each weighted by the share of boxes that are valid for it."""
