@@ -73,10 +73,8 @@ def test_a_dying_process_takes_only_its_own_run(tmp_path, quick, toy):
 
 @pytest.mark.parametrize("engine", ENGINES, ids=["in process", "processes"])
 def test_interrupted_runs_go_on(tmp_path, quick, engine):
-    experiments, before = (
-        quick("regular-gpt", seeds=2, steps=400, checkpoint_every=400),
-        signal.getsignal(signal.SIGINT),
-    )
+    experiments = quick("regular-gpt", seeds=2, steps=400, checkpoint_every=400)
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(Interrupted, match="kept"):
         lab.run(experiments, tmp_path, launch=engine, progress=Watch(lambda: os.kill(os.getpid(), signal.SIGINT)))
     assert signal.getsignal(signal.SIGINT) is before
