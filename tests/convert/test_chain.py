@@ -233,7 +233,7 @@ def test_trains_under_lora(name, maps, tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", ["gpt2", "llama"])
+@pytest.mark.parametrize("name", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
 def test_compiles(name, backend):
     torch._dynamo.reset()
     model, x = converted(name, {"num_hidden_layers": 1}, learn_gamma=True).float(), tokens()

@@ -20,7 +20,7 @@ def cloud(k: int, width: int, radii=(1.0,), sizes=(300,), seed: int = 0, apart: 
 
 
 @pytest.mark.parametrize("width", [2, pytest.param(16, marks=pytest.mark.slow), 64])
-@pytest.mark.parametrize("k", [1, 2, 3, 5, 7, 12])
+@pytest.mark.parametrize("k", [1, 2, 3, *(pytest.param(k, marks=pytest.mark.slow) for k in (5, 7)), 12])
 @pytest.mark.parametrize(("radii", "sizes"), [((1.0,), (300,)), ((0.3, 1.0), (400, 100)), ((1.0, 0.6, 0.8), (60, 300))])
 def test_groups_are_counted(k, width, radii, sizes):
     points, members = cloud(k, width, radii, sizes)

@@ -6,7 +6,7 @@ import pytest
 from lengthwise import lab, recipes
 
 
-@pytest.mark.parametrize("modulus", [3, 5])
+@pytest.mark.parametrize("modulus", [3, pytest.param(5, marks=pytest.mark.slow)])
 def test_each_way_of_asking_has_shares_and_verdicts(tmp_path, modulus):
     recipe = recipes.get(asked_spans.__file__, scale="smoke", settings=[f"modulus={modulus}"])
     runs = [o.run for o in lab.run(recipe.experiments, tmp_path, workers=1, device="cpu")]

@@ -34,8 +34,15 @@ def grid(model, options=None, **training):
     return plan("parity", [model], seeds=2, train_length=9, test_lengths="9,20", settings=settings, sweep=sweep)
 
 
-@pytest.mark.parametrize("model", ["regular-gpt", "transformer"])
-@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("model", "weight_decay"),
+    [
+        ("regular-gpt", 0.0),
+        ("transformer", 0.1),
+        pytest.param("regular-gpt", 0.1, marks=pytest.mark.slow),
+        pytest.param("transformer", 0.0, marks=pytest.mark.slow),
+    ],
+)
 def test_together_is_alone(model, weight_decay):
     same(grid(model, weight_decay=weight_decay, optimizer="adamw"))
 

@@ -94,6 +94,7 @@ def one_code():
     return compile_machine(minimal(without_start(PLUS)), width=16).model
 
 
+@pytest.mark.slow
 def test_words_that_differ_where_one_cannot_stand_may_have_one_code(one_code):
     together = codes.Exploration(codes.CodedNode(one_code), 2, PLUS, 60).verdict()
     assert "one code stands for words" in str(together)

@@ -25,7 +25,8 @@ CHECKS = {
     "Automaton": "stack_check weights claim tuples",
     "RegularGpt": "gpt_check fineness weights claim codes",
 }
-NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == "tree" else name for name in NETWORKS]
+LARGE = ("tree", "parity-regular-gpt")
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in NETWORKS]
 
 
 def asked(checker):

@@ -81,6 +81,7 @@ def test_a_copy_that_keeps_nothing_is_compiled(family, tmp_path):
         certification.consolidated(right, 20.0, tmp_path / "taught")
 
 
+@pytest.mark.slow
 def test_a_tree_that_is_no_small_machine_is_not_settled(tmp_path):
     """What it says after a fifth of words of 9 to 40 symbols is that of no machine."""
     torch.manual_seed(0)

@@ -113,6 +113,7 @@ def test_smoke_row_by_row(root, capsys, monkeypatch):
     assert changed["data"]
 
 
+@pytest.mark.slow
 def test_smoke_of_table_2(root, capsys):
     assert call(root, "table-2", "--json") == 0
     rows = json.loads(capsys.readouterr().out)["panels"][0]["data"]

@@ -85,7 +85,10 @@ def test_hill_climbing_finds_what_the_margin_leads_to():
     assert (np.array(found.refuted.word) != hidden).sum() <= 2
 
 
-@pytest.mark.parametrize("name", ["parity", "cycle-navigation", "even-pairs", "tomita-5", "modular-arithmetic"])
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("cycle-navigation", "even-pairs", "tomita-5")]
+
+
+@pytest.mark.parametrize("name", ["parity", "modular-arithmetic", *SLOW])
 def test_a_right_model_is_never_refuted(name):
     task = tasks.get(name)
     construction = theory.block_lrnn if name == "modular-arithmetic" else theory.regular_gpt
