@@ -298,7 +298,9 @@ def test_unsteadiness_of_a_tree_is_what_rows_of_its_jacobian_have_above_the_slop
 
 
 @pytest.mark.parametrize(
-    ("preset", "asked"), [("rnn", {}), ("regular-gpt", {}), ("regular-gpt", {"spans": True})], ids=str
+    ("preset", "asked"),
+    [("rnn", {}), ("gru", {}), ("lstm", {}), ("regular-gpt", {}), ("regular-gpt", {"spans": True})],
+    ids=str,
 )
 def test_stopped_and_started_again_is_the_same(preset, asked, tmp_path, quick):
     experiments = quick(preset, **STEADY, **asked)
