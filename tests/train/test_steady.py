@@ -250,6 +250,11 @@ def test_only_blocks_of_one_hot_columns_are_made_steady():
         model(torch.zeros(1, 1, dtype=torch.long))
 
 
+def test_a_model_that_cannot_be_made_steady_is_told_which_can():
+    with pytest.raises(Error, match=r"this model has nothing .* rnn, gru and lstm, the nodes of regular-gpt and"):
+        steadied_parts(models.build("transformer", vocab_size=2, num_outputs=2, width=8, heads=2))
+
+
 def test_the_penalty_waits_until_answers_are_right():
     model = models.build("rnn", vocab_size=2, num_outputs=2, width=8)
     parts, settings = steadied_parts(model), Steadiness("on", slope=0.0)

@@ -101,3 +101,7 @@ def test_where_errors_grow_no_boxes_close():
         model.inner.embedding.weight.zero_()
     proof = prove_recurrence(model, claim_of(FLIP_FLOP))
     assert "no boxes" in str(proof)
+
+
+def test_a_proof_that_had_too_little_time_says_so():
+    assert "time was up after" in str(prove_recurrence(flip_flop(), claim_of(FLIP_FLOP), seconds=0))

@@ -68,8 +68,8 @@ def steadied_parts(model: nn.Module) -> list[Steadied]:
     if parts := [module for module in model.modules() if hasattr(module, "unsteadiness")]:
         return parts  # pyright: ignore[reportReturnType]
     raise Error(
-        f"training.steady: {type(getattr(model, 'inner', model)).__name__} has no state that could be made steady, as "
-        "rnn, gru and lstm have. Leave it off."
+        "training.steady: this model has nothing that could be made steady, as the states of rnn, gru and lstm, the "
+        "nodes of regular-gpt and the choices of block-lrnn's automaton can be. Leave it off."
     )
 
 

@@ -200,8 +200,8 @@ def explored(
     met.add(node.leaves(S, torch.float64), leaves, leaves, known.results[~above], 0, leaves[:, 0] == PAD)
     read, level = np.zeros(levels, dtype=int), 0
     while (begin := read[level]) < (end := len(own := met.of_level(level))):
-        if met.too_many(end) or time.monotonic() > ends:
-            return Unknown(f"the model comes to more than {end:,} nodes of a level that are {near} apart")
+        if (late := time.monotonic() > ends) or met.too_many(end):
+            return Unknown(f"{'time was up after' if late else 'it comes to'} {end:,} nodes of a level {near} apart")
         new = np.indices((end + 1,) * C).reshape(C, -1).T
         # pads stand first alone, one of the taps is new, and only the first may lack symbols
         older = np.cumsum(new, 1) > new

@@ -84,9 +84,9 @@ def explored(network: Recurrence, claim: Claim, near: float, ends: float) -> tup
     points, states = [np.zeros(network.size)], [int(claim.machine.start)]
     low, high, of_state = list(points), list(points), dict[int, list[int]]()
     for i, point in enumerate(points):  # grows while we walk it
-        if len(points) * S > CONDITIONS.most or time.monotonic() > ends:
-            met = f"the model comes to more than {len(points) - 1:,} states that are {near} apart"
-            return Unknown(f"{met}, {CONDITIONS.surpassed}" if len(points) * S > CONDITIONS.most else met)
+        if (many := len(points) * S > CONDITIONS.most) or time.monotonic() > ends:
+            met = f"{len(points):,} states that are {near} apart"
+            return Unknown(f"it comes to {met}, {CONDITIONS.surpassed}" if many else f"time was up after {met}")
         images = network.step(Interval.of(point[None].repeat(S, 0)), np.arange(S)).mid
         if not np.isfinite(images).all():
             return Unknown("the model's states do not stay finite")
