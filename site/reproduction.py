@@ -281,7 +281,7 @@ def boxes(result: dict[str, Any]) -> Finding:
     apart = all(above(a, b) for a, b in pairwise(ours))
     turned = [(a["model"], b["model"]) for b, a in combinations(published, 2) if above(a, b)]
     same = "is the published one" if ours == published else f"is {', '.join(row['model'] for row in ours)}"
-    why = ", by one seed each" if one else "" if apart else ", and seeds of neighbours differ by more than these"
+    why = ", by one seed each" if one else "" if apart else ", and seeds differ by more than neighbouring models"
     said = f"The order of the models {same}{why}; the test has smaller stories."
     if turned and not one:
         said += f" Unlike the published ones, {', '.join(f'{a} is above {b}' for a, b in turned)} in every seed."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import chain, repeat
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +20,7 @@ from lengthwise.verify.claim import Claim, claim_of
 from lengthwise.verify.prove import boxes as boxes_module
 from lengthwise.verify.prove.boxes import (
     TreeBoxes,
+    explored,
     grow,
     off_centre,
     prove_tree_boxes,
@@ -36,6 +38,15 @@ def built():
     proof = prove_tree_boxes(model, PARITY)
     assert isinstance(proof, dict), proof
     return model, proof
+
+
+def test_sets_that_had_too_little_time_say_so(built, monkeypatch):
+    """Time is up after the leaves: two elements, at each of which the clock was read."""
+    clock = chain([0.0, 0.0], repeat(1.0))
+    monkeypatch.setattr(boxes_module.time, "monotonic", lambda: next(clock))
+    node = Node(built[0])
+    unknown = explored(node, MachineAlgebra(PARITY, node.chunk), near=0.2, ends=0.5, levels=1, period=0)
+    assert "time was up after 2 nodes" in str(unknown)
 
 
 def boxes_of(proof):
