@@ -155,7 +155,7 @@ def test_algebra(path, tmp_path, capsys, monkeypatch, told):
     assert main(["inspect", path("regular-gpt"), "algebra", "--snapped", str(folder), "--html", str(page)]) == 0
     out = capsys.readouterr().out
     assert "algebra of 2 elements" in out
-    assert "equal to the machine at every length" in out
+    assert "the two machines are equal at every length" in out
     assert (folder / "model.safetensors").is_file()
     assert "What regular-gpt on parity computes" in page.read_text()
     found = told("inspect", path("regular-gpt"), "algebra")

@@ -69,7 +69,7 @@ def strings(model, task=PARITY):
 
 def refused_and_then_taught(model):
     """It has learned nothing, so it is refused; what would teach it is called all the same."""
-    with pytest.raises(Error, match="cannot be consolidated"):
+    with pytest.raises(Error, match="cannot be taught a machine"):
         verify.consolidate_run(model, PARITY, seconds=0.2)
     teach_codes(model.inner, verify.claim_of(PARITY), seconds=0.2)
 

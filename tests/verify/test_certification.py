@@ -85,7 +85,7 @@ def test_of_weights_that_no_proof_is_about_it_says_so(dtype):
 def test_what_is_neither_is_not_consolidated_and_says_so_once(tmp_path):
     model = models.build("transformer", vocab_size=2, num_outputs=2, width=8)
     with pytest.raises(
-        Error, match=r"cannot be consolidated: the model is neither a tree .* Train one of these"
+        Error, match=r"cannot be taught a machine: the model is neither a tree .* Train one of these"
     ) as said:
         certification.consolidated(certification.subject_of("certify", model, PARITY), 1.0, tmp_path / "made")
     assert "RegularGPT" not in str(said.value)
@@ -94,7 +94,7 @@ def test_what_is_neither_is_not_consolidated_and_says_so_once(tmp_path):
 
 def test_what_no_family_takes_is_not_consolidated_and_says_why(tmp_path):
     snapped = verify.extract(theory.exact_classifier("parity"), PARITY).snap()
-    with pytest.raises(Error, match="cannot be consolidated: its nodes are snapped already"):
+    with pytest.raises(Error, match="cannot be taught a machine: its nodes are snapped already"):
         certification.consolidated(certification.subject_of("certify", snapped, PARITY), 1.0, tmp_path / "made")
     plain = models.build("block-lrnn", vocab_size=2, num_outputs=2, width=8).inner
     reasons = families.family_of(plain)

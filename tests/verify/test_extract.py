@@ -96,7 +96,7 @@ def test_a_wrong_model_gives_its_shortest_word():
     assert (found.equal, found.difference.length, found.raw) == (False, len(wanted), True)
     word = found.difference.word
     assert STUCK.accepts(word) == found.difference.said != found.difference.right == sum(word) % 2
-    assert "unlike the machine first at length 3 (1 1 1)" in str(found)
+    assert "the two machines differ first at length 3 (1 1 1)" in str(found)
 
 
 @pytest.mark.parametrize(("chunk", "elements"), [(2, 2), (2, 4), (3, 2)])

@@ -72,7 +72,7 @@ def test_another_machine_is_not_taught():
     """The table is the network's own: it is not made right where the network has learned something else."""
     delta = SUM.machine.delta.copy()
     delta[2, 1] = 2  # 2 + 1 is 2
-    with pytest.raises(NoCarriers, match=r"cannot be consolidated: no entries tell the answer on more than .*%"):
+    with pytest.raises(NoCarriers, match=r"cannot be taught a machine: no entries tell the answer on more than .*%"):
         silenced(noisy(Semiautomaton(delta)).inner, claim_of(SUM), seconds=20)
 
 
@@ -116,7 +116,7 @@ def test_entries_are_followed_with_the_scale_of_the_embeddings():
 
 
 def test_only_automata_are_silenced():
-    with pytest.raises(Error, match="cannot be consolidated: its layers are no block-diagonal"):
+    with pytest.raises(Error, match="cannot be taught a machine: its layers are no block-diagonal"):
         silenced(build("lstm", vocab_size=3, num_outputs=3, width=8).inner, claim_of(SUM))
 
 

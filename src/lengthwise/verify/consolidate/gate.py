@@ -32,8 +32,8 @@ def checked_to_have_learned(model: nn.Module, claim: Claim, lengths: tuple[int, 
         raise CannotBeTaught(f"nothing is asked after {between}, so nobody can see what it has learned")
     if right < LEARNED:
         raise CannotBeTaught(
-            f"it answers {right:.1%} of {between} right, and {LEARNED:.0%} is the least. It has not learned the "
-            "machine: taught it now, it would be compiled. Train it for longer"
+            f"it answers {right:.1%} of {between} as that machine does, and {LEARNED:.0%} is the least. It has not "
+            "learned the machine: taught it now, it would be compiled. Train it for longer"
         )
     return right
 

@@ -18,10 +18,10 @@ HARDER = 3
 
 
 class CannotBeTaught(Error):
-    """Says why a network is not consolidated."""
+    """Says why no copy of a network is taught: neither the machine of a task nor its own."""
 
     def __init__(self, why: str):
-        super().__init__(f"certify: this model cannot be consolidated: {why}.")
+        super().__init__(f"certify: this model cannot be taught a machine: {why}.")
 
 
 class TaughtCopy(NamedTuple):

@@ -98,8 +98,8 @@ class Extracted:
         same = "the same" if self.agreement == 1 else f"the same of {100 * self.agreement:.2f}%"
         text = f"{size}; the model says {same} of {self.words:,} words"
         if self.claim is not None:
-            compared = "equal to the machine at every length" if self.equal else f"unlike the machine {self.difference}"
-            text = f"{text}; {compared}"
+            compared = "are equal at every length" if self.equal else f"differ {self.difference}"
+            text = f"{text}; the two machines {compared}"
         if self.refused and self.agreement < 1:
             text += f"; more clusters were refused ({self.refused.removesuffix('.')})"
         return text
