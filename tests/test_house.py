@@ -159,7 +159,7 @@ LINES = {
     "convert": 766,
     "tasks": 4_238,
     "text": 1_594,
-    "train": 3_356,
+    "train": 3_358,
     "evaluate": 1_726,
     "lab": 5_567,
     "insight": 1_004,

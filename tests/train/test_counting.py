@@ -15,6 +15,7 @@ from lengthwise.tasks.base import Batch
 from lengthwise.train.counting import count_right
 from lengthwise.train.curriculum import WINDOW, GrowingLengths
 from lengthwise.train.scoring import loss, right
+from lengthwise.train.settings import Curriculum
 from lengthwise.train.trainer import in_evaluation
 
 CPU = torch.device("cpu")
@@ -223,9 +224,9 @@ def test_validation_spreads_over_the_training_lengths(quick):
 
 
 def test_the_window_starts_anew_at_each_length():
-    growing = GrowingLengths([2, 3, 5, 8], grow_from=2, grow_at=0.9)
+    growing = GrowingLengths([2, 3, 5, 8], Curriculum(grow_from=2, grow_at=0.9), 1)
     reached = []
     for at in range(3 * WINDOW):
-        growing.learn(growing.lengths[growing.longest], 1.0)
+        growing.learn(growing.lengths[growing.longest], 1.0, at)
         reached.append((at + 1, growing.longest))
     assert [min(at for at, longest in reached if longest == n) for n in (1, 2, 3)] == [WINDOW, 2 * WINDOW, 3 * WINDOW]

@@ -135,7 +135,7 @@ def test_states_with_rows_of_unequal_width_train_together():
 def test_growing_learns_from_the_length_and_not_from_the_width(monkeypatch):
     trainer = make_trainer(experiments(curriculum="growing", grow_from=2, steps=40))
     learnt = []
-    monkeypatch.setattr(trainer.states[0].curriculum, "learn", lambda length, accuracy: learnt.append(length))
+    monkeypatch.setattr(trainer.states[0].curriculum, "learn", lambda length, *_: learnt.append(length))
     trainer.run()
     assert len(learnt) == 40
     assert set(learnt) == {1, 2}

@@ -319,14 +319,14 @@ def test_growing_curriculum_grows(quick):
     for step in range(400):
         length = curriculum.length(step)
         lengths.append(length)
-        curriculum.learn(length, 0.5)
+        curriculum.learn(length, 0.5, step)
     assert max(lengths[:8]) <= 2
     assert set(lengths) == set(range(1, 9))
     late = lengths[-200:]
     assert 0.45 < late.count(8) / len(late) < 0.75
     stuck = start(experiments[0]).curriculum
     for step in range(100):
-        stuck.learn(stuck.length(step), 0.3)
+        stuck.learn(stuck.length(step), 0.3, step)
     assert stuck.longest == 1
 
 

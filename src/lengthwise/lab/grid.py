@@ -169,7 +169,7 @@ def _plan_task(
     trained = take(settings_of_part("training"), settings_of(fixed, "training"), "training", "training.")
     training = Training.of(**{"lengths": (1, train_length), **trained})
     possible = made.lengths(*training.curriculum.lengths)
-    make_curriculum(training.curriculum, possible)
+    make_curriculum(training.curriculum, possible, training.steps)
     BATCH_TOKENS.check(possible[-1] * training.batch, f"training.batch={training.batch}, length {possible[-1]:,}")
     made.check_size(possible[-1], max(training.batch, training.checkpointing.validation_samples))
     tested = tested_lengths(made, possible, test_lengths)

@@ -49,7 +49,7 @@ from .texts import digests_of, ends_of, halves
 
 Answering = str | Path | tuple[str, Mapping[str, Any]] | Experiment
 """A checkpoint; a language model from scratch, by its experiment; or a preset, whose options stand behind its name."""
-STRINGS_ALONE = ("curriculum", "lengths", "grow_from", "grow_at", "shrink_at")
+STRINGS_ALONE = ("curriculum", "lengths", "grow_from", "grow_at", "shrink_at", "grow_late")
 """Settings of a training that mean nothing for text, whose windows all have one length."""
 USUAL = Training.of(
     batch=32,

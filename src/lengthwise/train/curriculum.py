@@ -5,13 +5,16 @@ lengths in the same order (and can be trained together, stacked).
 `log-uniform`: the same with P(n) proportional to 1/n, so that every doubling of the length is about as frequent.
 `growing`: half the steps have the longest length so far, the others one up to it; the longest grows by one possible
 length when the last `WINDOW` batches at it are right in `grow_at` of their strings, and falls by one when they are in
-less than `shrink_at`.
+less than `shrink_at`. With `grow_late` half the lengths are all there are until this share of the steps is over, and
+those beyond come one by one over the rest. So a rule is learned on short strings, which cost less and where one wrong
+step spoils less, and by the time of long ones the learning rate has fallen.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from itertools import accumulate
+from math import ceil
 from typing import Any
 
 from ..errors import LengthError
@@ -24,20 +27,23 @@ DRAWS = 1 << 53
 
 
 class Uniform:
+    remembers: tuple[str, ...] = ()
+    """What it has learned, by attribute."""
+
     def __init__(self, lengths: list[int]):
         self.lengths = lengths
 
     def length(self, step: int) -> int:
         return self.lengths[derive("length", self.lengths, step) % len(self.lengths)]
 
-    def learn(self, length: int, accuracy: float) -> None:
+    def learn(self, length: int, accuracy: float, step: int) -> None:
         """Nothing to learn: the draw depends on the step alone."""
 
     def state(self) -> dict[str, Any]:
-        return {}
+        return {name: getattr(self, name) for name in self.remembers}
 
     def restore(self, state: dict[str, Any]) -> None:
-        pass
+        vars(self).update(state)
 
 
 class LogUniform(Uniform):
@@ -51,42 +57,40 @@ class LogUniform(Uniform):
 
 
 class GrowingLengths(Uniform):
-    def __init__(self, lengths: list[int], grow_from: int, grow_at: float, shrink_at: float = 0.0):
+    remembers = ("longest", "recent")
+
+    def __init__(self, lengths: list[int], settings: Curriculum, steps: int):
         super().__init__(lengths)
-        allowed = [i for i, n in enumerate(lengths) if n <= grow_from]
+        allowed = [i for i, n in enumerate(lengths) if n <= settings.grow_from]
         if not allowed:
-            raise LengthError(
-                f"training.grow_from is {grow_from}, below the shortest possible length. Use {lengths[0]} or more."
-            )
-        self.longest = allowed[-1]
-        self.shortest, self.grow_at, self.shrink_at = self.longest, grow_at, shrink_at
+            got = f"training.grow_from is {settings.grow_from}"
+            raise LengthError(f"{got}, below the shortest possible length. Use {lengths[0]} or more.")
+        self.longest = self.shortest = allowed[-1]
+        self.settings, self.steps = settings, steps
         self.recent: list[float] = []
 
     def length(self, step: int) -> int:
         draw = derive("growing", self.lengths, step)
         return self.lengths[self.longest if draw % 2 else (draw >> 1) % (self.longest + 1)]
 
-    def learn(self, length: int, accuracy: float) -> None:
+    def learn(self, length: int, accuracy: float, step: int) -> None:
         if length != self.lengths[self.longest]:
             return
         self.recent = [*self.recent, accuracy][-WINDOW:]
         if len(self.recent) < WINDOW:
             return
         share = sum(self.recent) / WINDOW
-        by = (share >= self.grow_at) - (share < self.shrink_at)
-        to = min(max(self.longest + by, self.shortest), len(self.lengths) - 1)
+        by = (share >= self.settings.grow_at) - (share < self.settings.shrink_at)
+        late = self.settings.grow_late
+        rest = max(0.0, (step / self.steps - late) / (1 - late)) if late else 1.0
+        there = ceil(len(self.lengths) * (1 + rest) / 2)
+        to = max(min(self.longest + by, there - 1), self.shortest)
         if to != self.longest:
             self.longest, self.recent = to, []
 
-    def state(self) -> dict[str, Any]:
-        return {"longest": self.longest, "recent": self.recent}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.longest, self.recent = state["longest"], state["recent"]
-
-
-def make_curriculum(settings: Curriculum, lengths: list[int]) -> Uniform:
-    """The curriculum over `lengths`, the possible ones of its range."""
+def make_curriculum(settings: Curriculum, lengths: list[int], steps: int) -> Uniform:
+    """The curriculum over `lengths`, the possible ones of its range, in a training of so many steps."""
     if settings.kind == "growing":
-        return GrowingLengths(lengths, settings.grow_from, settings.grow_at, settings.shrink_at)
+        return GrowingLengths(lengths, settings, steps)
     return {"uniform": Uniform, "log-uniform": LogUniform}[settings.kind](lengths)

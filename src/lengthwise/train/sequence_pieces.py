@@ -31,11 +31,8 @@ def sequence_parallel(model: nn.Module, group: dist.ProcessGroup | None = None) 
     """
     shells = [part for part in model.modules() if isinstance(part, LengthwisePreTrainedModel)]
     if len(shells) != 1:
-        kind = type(model).__name__
-        raise Error(
-            f"sequence_parallel: only a model of this library can read a piece of a sequence, got {kind}. "
-            "Build one with models.build or a preset."
-        )
+        why = f"only a model of this library can read a piece of a sequence, got {type(model).__name__}"
+        raise Error(f"sequence_parallel: {why}. Build one with models.build or a preset.")
     (shell,), ranks = shells, Ranks(group)
     before = shell.ranks
     shell.split_over(ranks)

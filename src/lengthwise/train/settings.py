@@ -32,6 +32,9 @@ class Curriculum:
     shrink_at: Annotated[
         float, at_least(0), "Growing: the longest length falls when less than this share is right at it; 0: never."
     ] = 0.0
+    grow_late: Annotated[
+        float, at_least(0, below=1), "Growing: the share of the steps for which the longer half of the lengths waits."
+    ] = 0.0
 
     def __post_init__(self):
         check_fields(self, "training.", "curriculum")
@@ -39,10 +42,8 @@ class Curriculum:
         if low > high:
             raise Error(f"training.lengths must be LOW,HIGH with 1 <= LOW <= HIGH, got {low},{high}.")
         if self.shrink_at >= self.grow_at:
-            raise Error(
-                f"training.shrink_at must be at least 0 and below training.grow_at ({self.grow_at}), "
-                f"got {self.shrink_at}."
-            )
+            below = f"below training.grow_at ({self.grow_at})"
+            raise Error(f"training.shrink_at must be at least 0 and {below}, got {self.shrink_at}.")
 
 
 @dataclass(frozen=True)

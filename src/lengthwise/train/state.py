@@ -84,7 +84,7 @@ class TrainState:
             raise Error(f"{type(model).__name__} has no weights that can be trained. Unfreeze some (requires_grad).")
         self.buffers: Tensors = dict(model.named_buffers())
         self.optimizer = make_optimizer(model, self.parameters, training.optimizer)
-        self.curriculum = make_curriculum(training.curriculum, lengths)
+        self.curriculum = make_curriculum(training.curriculum, lengths, training.steps)
         self.step = 0
         self.best: dict[str, Any] = {"accuracy": -1.0, "loss": math.inf, "step": 0}
         self.best_weights: Tensors = {}

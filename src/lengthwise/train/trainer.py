@@ -127,7 +127,7 @@ class Trainer:
         for state in states:
             state.update()
         for state, (loss, accuracy, _) in zip(states, seen, strict=False):
-            state.curriculum.learn(length, accuracy)
+            state.curriculum.learn(length, accuracy, state.step)
             logged = state.step % LOG_EVERY == 0 or state.done or (state.step == 1 and self.objective.logs_first_step)
             if state.directory and logged:
                 row = {"kind": "train", "step": state.step, "loss": loss, "length": length}

@@ -1,8 +1,7 @@
 """Extract what a model computes: the finite algebra of a tree, the machine of a recurrence, or of any model.
 
 found = verify.extract(lab.load("runs/parity-regular-gpt-s0-…")[0])
-print(found)
-# an algebra of 2 elements; the model says the same of 1,662 words; the two machines are equal at every length
+print(found)  # an algebra of 2 elements; the model says the same of 1,662 words; the two machines are equal …
 found.algebra.table, found.difference
 
 Nothing is labelled by the machine of the task, which only judges what was found. That what was extracted equals the
