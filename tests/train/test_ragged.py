@@ -134,11 +134,12 @@ def test_states_with_rows_of_unequal_width_train_together():
 
 def test_growing_learns_from_the_length_and_not_from_the_width(monkeypatch):
     trainer = make_trainer(experiments(curriculum="growing", grow_from=2, steps=40))
-    learnt = []
-    monkeypatch.setattr(trainer.states[0].curriculum, "learn", lambda length, *_: learnt.append(length))
+    learnt, curriculum = [], trainer.states[0].curriculum
+    monkeypatch.setattr(curriculum, "learn", lambda length, accuracy, step: learnt.append((length, step)))
     trainer.run()
-    assert len(learnt) == 40
-    assert set(learnt) == {1, 2}
+    assert [step for _, step in learnt] == list(range(1, 41))
+    assert {length for length, _ in learnt} == {1, 2}
+    assert curriculum.steps == 40
 
 
 def test_a_whole_run(tmp_path):
