@@ -1,7 +1,7 @@
 """Words of groups: S3×S3 with pairs of neighbouring generators held out of training, and A5 and S5 of two generators.
 
 The question of S3×S3 is that of arXiv 2606.07254: trained on words of at most 8 generators, in none of which certain
-ordered pairs are side by side, and tested on words that all have one, up to a million long. There the state is
+ordered pairs are side by side, and tested on words that all have one, up to 2^20 long. There the state is
 projected on the group by hand, and 250 of 250 words are right at each length, over 5 seeds. A5 and S5 are the smallest
 groups that are not solvable; their words have up to 40 generators in training.
 """
@@ -69,8 +69,8 @@ STEPS: dict[Scale, int] = {"smoke": 4, "paper": 10_000}
 """At laptop scale a group has its own."""
 STRINGS: dict[Scale, dict[int, int]] = {
     "smoke": {8: 4, 32: 4},
-    "laptop": {8: 250, 1024: 250, 65_536: 16, 1_000_000: 1},
-    "paper": {8: 250, 1024: 250, 65_536: 250, 1_000_000: 250},
+    "laptop": {8: 250, 1024: 250, 65_536: 16, 1_048_576: 1},
+    "paper": {8: 250, 1024: 250, 65_536: 250, 1_048_576: 250},
 }
 """How many words of each length, of every seed."""
 GUESS = 0.1
@@ -89,7 +89,7 @@ CAPTION = (
 
 
 def recipe(scale: Scale) -> Recipe:
-    """Words of S3×S3 from 8 generators to a million, with pairs of neighbours held out of training; of A5 and S5."""
+    """Words of S3×S3 from 8 generators to 2^20, with pairs of neighbours held out of training; of A5 and S5."""
 
     def report(finished: Mapping[tuple[str, str], list[Run]], device: str) -> list[Panel]:
         rows, data = [], []

@@ -64,7 +64,7 @@ class Limit:
 
 
 LENGTHS = Limit("LENGTHS", 1_000_000, "different lengths", "Take larger steps, as in 41:500:20")
-LENGTH = Limit("LENGTH", 1_000_000, "symbols in a string", "Ask for shorter strings")
+LENGTH = Limit("LENGTH", 1 << 20, "symbols in a string", "Ask for shorter strings")
 BATCH_TOKENS = Limit("BATCH_TOKENS", 1 << 26, "tokens in a step", "Lower training.batch or training.lengths")
 EXPERIMENTS = Limit("EXPERIMENTS", 10_000, "runs in one grid", "Ask for fewer seeds or models")
 REGEX_STATES = Limit("REGEX_STATES", 5_000, "states of a regular expression", "Use fewer or smaller repetitions")

@@ -56,7 +56,7 @@ def test_bench_then_again_then_report(tmp_path, capsys):
         (["bench", "parity", "-m", "lstm", "--workers", "0"], "--workers must be a whole number at least 1, got 0."),
         (["bench", "parity", "-m", "lstm", "--workers", "1" * 400], "workers must be a whole number in 1..1024"),
         (["bench", "parity", "-m", "lstm", "--seeds", "1" * 400], "at most 10,000 runs in one grid"),
-        (["bench", "parity", "-m", "lstm", "--train-length", "1" * 400], "at most 1,000,000 symbols in a string"),
+        (["bench", "parity", "-m", "lstm", "--train-length", "1" * 400], "at most 1,048,576 symbols in a string"),
         (["bench", "parity", "-m", "lstm", "-s", f"training.lr={'1' * 400}"], "training.lr must be a number above 0"),
         (["bench", "parity", "-m", "lstm", "--device", "gpu"], "device must be auto, cpu, cuda or cuda:N, got 'gpu'"),
         (["bench", "parity", "-m", "lstm", "--learning-rates", "1e-3"], "Did you mean --sweep training.lr=1e-3,3e-4?"),

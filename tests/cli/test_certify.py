@@ -135,7 +135,7 @@ def test_a_folder_says_how_its_model_was_made(built, tmp_path, told, refused):
         (["{built}", "--task", "parity", "--word", "2"], "each in 0..1"),
         (["{built}", "--task", "parity", "--word", "0x3"], "TOKEN:TIMES"),
         (["{built}", "--task", "parity", "--word", ""], "one token or more"),
-        (["{built}", "--task", "parity", "--word", "0:9999999"], "at most 1,000,000 symbols"),
+        (["{built}", "--task", "parity", "--word", "0:9999999"], "at most 1,048,576 symbols"),
         (["{built}", "--task", "parity", "--budget", "nan"], "--budget must be a number"),
         (["{built}", "--task", "parity", "--budget", "-1"], "--budget must be a number"),
         (["{run}", "--consolidate"], "--save DIR says where it goes: give both"),
