@@ -20,12 +20,12 @@ HOLDS = 0.95
 """A model holds at 500 tokens where at least this share of its strings is right."""
 MODEL = "block-lrnn automaton"
 ROWS = ("modular-sum", "modular-arithmetic")
-SEEDS: dict[Scale, range] = {"smoke": range(20, 22), "laptop": range(20, 30), "paper": range(20, 30)}
+SEEDS: dict[Scale, range] = {"smoke": range(70, 72), "laptop": range(70, 80), "paper": range(70, 80)}
 """Others than those on which the settings were found."""
-KEPT: dict[str, Any] = {"steps": 6000, "lr": 4e-3, "amsgrad": True, "go_back": 0.3}
-"""On ModArith(5), at laptop scale. A flipped column of a learned stack loses all within a hundred steps: going back
-to the best weights saves the training, AMSGrad lets steps shrink as the loss does, and the rate and the steps give a
-training that has gone back the time to learn again."""
+KEPT: dict[str, Any] = {"steps": 4000, "lr": 4e-3, "grow_late": 0.67, "steady": "on", "silence": False}
+"""On ModArith(5), at laptop scale. A flipped column of a learned stack makes noise of all behind it, and while the rate
+is high this noise flips others. So every choice is to be ahead of the next (`steady`), and strings are short until the
+rate has fallen. Nothing is silenced: while lengths grow, strings are too short to tell what longer ones need."""
 
 
 def recipe(scale: Scale) -> Recipe:
