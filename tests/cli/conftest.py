@@ -7,6 +7,13 @@ import json
 import pytest
 
 from lengthwise.cli import main
+from lengthwise.lab import provenance
+
+
+@pytest.fixture(autouse=True)
+def committed(monkeypatch):
+    """The code is as it was committed, also while somebody works on it: of runs by other code there would be a note."""
+    monkeypatch.setitem(provenance.code_version(), "clean", True)
 
 
 @pytest.fixture
