@@ -687,11 +687,17 @@ CLAIMS = [
     ),
     Claim(
         LRNN,
-        "of ten seeds of the automaton {} of {} learn Sum(5), and {} of {} ModArith(5)",
+        "of ten seeds of the automaton {} of {} learn Sum(5), and {} of {} ModArith(5), of which {} are right on at "
+        "least 95% of strings of 499 tokens",
         lambda: [
             line_of("study-automaton-seeds", "How many seeds", task=task)[what]
-            for task in ("Sum(5)", "ModArith(5)")
-            for what in ("learned", "seeds")
+            for task, what in (
+                ("Sum(5)", "learned"),
+                ("Sum(5)", "seeds"),
+                ("ModArith(5)", "learned"),
+                ("ModArith(5)", "seeds"),
+                ("ModArith(5)", "hold"),
+            )
         ],
     ),
     Claim(
