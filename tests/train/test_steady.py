@@ -10,7 +10,8 @@ from torch.autograd.functional import jacobian
 from lengthwise import lab, models, tasks
 from lengthwise.errors import Error
 from lengthwise.lab.job import Job, run_group
-from lengthwise.mixers.block_lrnn import GAP
+from lengthwise.mixers import Layout
+from lengthwise.mixers.block_lrnn import GAP, BlockLRNN, BlockState
 from lengthwise.mixers.recurrent import projected, transition
 from lengthwise.train import Interrupted, Stop, StringObjective, objectives
 from lengthwise.train.settings import Steadiness, Training
@@ -138,6 +139,45 @@ def test_an_automaton_made_steady_has_no_argmax_near_a_tie():
         optimizer.step()
     assert gaps[0] < 0.02
     assert gaps[-1] > 0.9 * GAP
+
+
+def test_each_string_begins_without_a_share_of_x_0_of_its_own():
+    torch.manual_seed(0)
+    model = models.build("block-lrnn", vocab_size=2, num_outputs=2, width=16, variant="automaton", readout="identity")
+    (part,) = steadied_parts(model)
+    assert isinstance(part, BlockLRNN)
+    assert part.initial is not None
+    tokens, layout = torch.zeros(4096, 1, 16), Layout.of(torch.zeros(4096, 1))
+
+    def sums(state: BlockState | None = None) -> torch.Tensor:
+        """(B,h) of the entries of each block, which no function that moves them changes."""
+        return part(tokens, layout=layout, state=state)[0].detach().unflatten(-1, part.shape).sum(-1)[:, 0]
+
+    whole = part.initial.detach().sum(-1).expand(4096, -1)
+    with with_noise([part], 0.25):
+        assert torch.allclose(sums(), whole, atol=1e-5)
+    with with_noise([part], 0.2, leave_out=0.25):
+        lacking = sums()
+        assert len(lacking.unique(dim=0)) > 1000, "each string draws its own"
+        assert torch.allclose(lacking.mean(0), 0.75 * whole[0], atol=0.1)
+        first = BlockState(part.initial.detach().expand(4096, -1, -1))
+        assert torch.allclose(sums(first), whole, atol=1e-5), "a string that goes on has all that it had"
+    assert torch.allclose(sums(), whole, atol=1e-5)
+
+
+def test_the_share_that_is_left_out_is_what_the_training_asks_for(monkeypatch, tmp_path, quick):
+    shares = []
+
+    def told(self, x, **others):
+        shares.append((self.training, self.leave_out))
+        return forward(self, x, **others)
+
+    forward = BlockLRNN.forward
+    monkeypatch.setattr(BlockLRNN, "forward", told)
+    settings = {**PREFIX, "steady": "on", "silence": False, "leave_out": 0.3}
+    run_group(quick("block-lrnn", **settings, model_settings={"variant": "automaton", "width": 16}), Job(tmp_path))
+    assert {share for training, share in shares if training} == {0.3}
+    assert {share for training, share in shares if not training} == {0.0}, "nothing is left out of what is tested"
 
 
 def silencing(steps: int = 2, step: int = 2, **options):

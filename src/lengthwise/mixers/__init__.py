@@ -52,7 +52,6 @@ MIXERS: dict[str, Callable[..., Mixer]] = {
     "gru": partial(Recurrent, cell="gru"),
 }
 
-
 FILLED_IN = ("width",)
 """What the model knows, and no option says."""
 

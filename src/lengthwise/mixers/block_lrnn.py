@@ -3,10 +3,9 @@
     x_t = A(u_t) x_{t-1} + v(u_t),    A = diag(A^1 … A^h),    y_t = C x_t + c  or  y_t = x_t
 
 A and v are networks of the token's vector u_t alone, and A is bounded (transitions.py). x_0 is learned, or zero. What
-a sequence has been is in x_t alone, so a token costs the same however many came before it.
-
-As u_t alone decides, equal tokens need not be asked twice: with an `index` the networks run on a table of vectors, and
-the recurrence looks them up. Values and gradients are the same.
+a sequence has been is in x_t alone, so a token costs the same however many came before it. As u_t alone decides, equal
+tokens need not be asked twice: with an `index` the networks run on a table of vectors, and the recurrence looks them
+up. Values and gradients are the same.
 
 Training may make blocks of one-hot columns steady (train/steady.py). The softmax of their gradient drives columns that
 no answer hangs on towards ties, where rounding decides; `unsteadiness` says how near they are.
@@ -53,8 +52,8 @@ class BlockLRNN(Mixer):
     """
 
     traits = Traits(looks_up=True, splits=True)
-    noise = 0.0
-    """Above 0 while a batch is measured for its steadiness. States are exact, so nothing is added to them."""
+    noise = leave_out = 0.0
+    """While a batch is measured for its steadiness: above 0, and the share of x_0 that each string begins without."""
     _met: Tensor
     """(N,h,b,b) what the one-hot columns of the tokens that were read then were chosen from."""
 
@@ -101,6 +100,8 @@ class BlockLRNN(Mixer):
         first = (A.new_zeros(self.shape) if self.initial is None else self.initial.to(A.dtype))[None]
         if state is not None:
             self._check_state(state, B)
+        elif self.leave_out:
+            state = BlockState(first * (torch.rand(B, *self.shape, device=x.device) >= self.leave_out))
         states, final = block_scan(
             A,
             v,

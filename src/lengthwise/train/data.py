@@ -22,7 +22,6 @@ class Data(Protocol):
 
     def batch(self, seed: int, step: int, length: int) -> Any:
         """The training batch of a step, on the CPU."""
-        ...
 
     def validation(self, seed: int) -> Sequence[Any]:
         """The batches to validate on; none where there is no text apart from training and test."""

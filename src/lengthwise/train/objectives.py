@@ -140,11 +140,10 @@ class StringObjective(Objective):
             if self._spans:
                 batch = self._spans.drawn(batch)
             questions = narrow(batch, last)
+            length, to = batch.tokens.shape[1], self.steady
             if self._silencing and not last:
-                self._silencing.try_one(
-                    batch.tokens.shape[1], lambda: surely_right(logits(forward, batch, last), questions)
-                )
-            noise = with_noise(self._parts, self.steady.noise, self.steady.forget) if self.steady else nullcontext()
+                self._silencing.try_one(length, lambda: surely_right(logits(forward, batch, last), questions))
+            noise = with_noise(self._parts, to.noise, to.forget, to.leave_out) if to else nullcontext()
             with noise, self._spans.noted() if self._spans else nullcontext():
                 answers = logits(forward, batch, last)
                 cost = self._spans.loss(batch.tokens) if self._spans else loss(answers, questions, task)

@@ -110,10 +110,9 @@ class Steadiness:
         float, at_least(0, below=1), "Steady: the share of a GRU's or LSTM's gates that let go of what they hold."
     ] = 0.5
     contraction: Annotated[float, at_least(0), "Steady: the weight of the penalty on states that spread."] = 0.003
-    slope: Annotated[
-        float, at_least(0, below=1), "Steady: by how much of itself an error may be left after a token, for free."
-    ] = 0.5
+    slope: Annotated[float, at_least(0, below=1), "Steady: the share of an error that a token may leave, free."] = 0.5
     silence: Annotated[bool, "Steady, automata: whether what no answer hangs on is silenced late."] = True
+    leave_out: Annotated[float, at_least(0, below=1), "Steady, automata: the share of x_0 left out of a string."] = 0.0
 
     def __post_init__(self):
         check_fields(self, "training.", "steady")

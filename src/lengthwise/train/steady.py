@@ -12,10 +12,11 @@ hardly moves, for the sigmoid is flat there. So at a share of tokens, drawn for 
 computes anew must be able to stand in for what it holds. And its row is divided by how far it lets go.
 
 A stack of automata has exact states, and functions that a token chooses by argmaxes. Its penalty is what these lack of
-being ahead by more than rounding, Σ_j max(0, 1 - g_j / GAP) (mixers/block_lrnn.py), and there is no noise. Blocks that
-no answer hangs on have more states than a proof can list. So late in training a block of x_0, or an entry of one,
-becomes 0 where all answers to a batch are surely right without it; where they are asked after every prefix, for a batch
-of long strings must tell of short ones, too.
+being ahead by more than rounding, Σ_j max(0, 1 - g_j / GAP) (mixers/block_lrnn.py). Its noise is that each string may
+begin without a share of x_0: where several entries carry the same, steps that merge two of them would cost no answer.
+Blocks that no answer hangs on have more states than a proof can list. So late in training a block of x_0, or an entry
+of one, becomes 0 where all answers to a batch are surely right without it; where they are asked after every prefix, for
+a batch of long strings must tell of short ones, too.
 
 A tree is made steady alike: s are its nodes, and a step makes a node of C of them (models/depth.py).
 
@@ -54,9 +55,11 @@ class Steadied(Protocol):
     """A module that remembers, and can be made steady."""
 
     noise: float
-    """The standard deviation of the noise on what it remembers; 0 but while a batch is measured."""
+    """The standard deviation of the noise on what it remembers; 0 but while a batch is measured, as what follows."""
     forget: float
-    """The share of gates that let go of what they hold; 0 but while a batch is measured."""
+    """The share of gates that let go of what they hold."""
+    leave_out: float
+    """The share of x_0's entries that each string begins without."""
 
     def unsteadiness(self, slope: float, states: int) -> Tensor:
         """Returns how much steeper than `slope` the step is at so many of the states that it last came to."""
@@ -74,15 +77,15 @@ def steadied_parts(model: nn.Module) -> list[Steadied]:
 
 
 @contextmanager
-def with_noise(parts: Sequence[Steadied], noise: float, forget: float = 0.0) -> Iterator[None]:
-    """A block in which what these parts remember has noise, and so many of their gates let go of it."""
+def with_noise(parts: Sequence[Steadied], noise: float, forget: float = 0, leave_out: float = 0) -> Iterator[None]:
+    """A block in which what these parts remember has noise, so many gates let go of it, and so much of x_0 is away."""
     for part in parts:
-        part.noise, part.forget = noise, forget
+        part.noise, part.forget, part.leave_out = noise, forget, leave_out
     try:
         yield
     finally:
         for part in parts:
-            part.noise = part.forget = 0.0
+            part.noise = part.forget = part.leave_out = 0.0
 
 
 def penalty(parts: Sequence[Steadied], settings: Steadiness, right: float) -> Tensor | float:
