@@ -112,7 +112,7 @@ def test_a_model_that_overflows_is_said_to(root, monkeypatch):
 @pytest.mark.parametrize(("row", "kept"), [("modular-sum", {}), ("modular-arithmetic", automaton_seeds.KEPT)])
 def test_the_automaton_is_that_of_table_2_with_seeds_that_its_settings_were_not_found_on(row, kept):
     planned = automaton_seeds.planned("laptop", row)
-    assert [e.seed for e in planned] == list(range(70, 80))
+    assert [e.seed for e in planned] == list(range(80, 90))
     first = table_2.planned("laptop", row, "block-lrnn automaton")[0]
     changed = replace(first, training=first.training.but(**kept))
     assert {replace(e, seed=first.seed).hash for e in planned} == {changed.hash}
@@ -131,11 +131,11 @@ def test_the_automaton_s_seeds_at_the_scale_of_seconds(tmp_path):
     table, learning = recipe.panels(runs)
     (row,) = table.data
     assert (row["task"], row["seeds"], row["learned"], row["hold"], row["exact"]) == ("Sum(5)", 2, 0, 0, 0)
-    assert list(learning.data["series"]) == ["seed 70", "seed 71"]
+    assert list(learning.data["series"]) == ["seed 80", "seed 81"]
     runs[0].result["checkpoints"]["last"]["correct"] = {"40": 8, "500": 8}
     runs[1].result["checkpoints"]["last"]["correct"] = {"40": 8, "500": 6}
     table, _ = recipe.panels(runs)
     (row,) = table.data
     assert (row["learned"], row["hold"], row["exact"]) == (2, 1, 1)
-    assert row["accuracy"] == [{"seed": 70, "40": 1.0, "500": 1.0}, {"seed": 71, "40": 1.0, "500": 0.75}]
+    assert row["accuracy"] == [{"seed": 80, "40": 1.0, "500": 1.0}, {"seed": 81, "40": 1.0, "500": 0.75}]
     assert "2 of 2 1 of 2 1 of 2 100 100 100 75" in " ".join(table.text.split())
