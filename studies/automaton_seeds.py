@@ -46,11 +46,11 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title=f"The automaton, {len(SEEDS[scale])} seeds",
         description=(
-            "The automaton is a linear RNN whose blocks are functions on states. Once it has found the rule it is "
-            "right at every length, but not every training run finds the rule. These are the runs of Table 2 with "
-            "other seeds, and on ModArith(5) with other settings. Which seeds succeed depends on the machine: another "
-            "processor rounds sums of floating-point numbers in another order, and after thousands of steps the "
-            "weights differ."
+            "The automaton is a linear RNN whose blocks are functions on states. If every function is the rule's it is "
+            "right at every length; a training may end before, right at its own lengths alone. These are the runs of "
+            "Table 2 with other seeds, and on ModArith(5) with other settings. Which seeds succeed depends on the "
+            "machine: another processor rounds sums of floating-point numbers in another order, and after thousands of "
+            "steps the weights differ."
         ),
         grid=Grid([Cell(task, partial(planned, scale, task), label=task) for task in ROWS]),
         report=report,

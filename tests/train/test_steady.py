@@ -159,6 +159,8 @@ def test_each_string_begins_without_a_share_of_x_0_of_its_own():
     with with_noise([part], 0.2, leave_out=0.25):
         lacking = sums()
         assert len(lacking.unique(dim=0)) > 1000, "each string draws its own"
+        part(tokens[:4], layout=Layout.of(torch.zeros(4, 1)))[0].square().sum().backward()
+        assert part.initial.grad.count_nonzero() > 8, "what is not left out is trained"
         assert torch.allclose(lacking.mean(0), 0.75 * whole[0], atol=0.1)
         first = BlockState(part.initial.detach().expand(4096, -1, -1))
         assert torch.allclose(sums(first), whole, atol=1e-5), "a string that goes on has all that it had"

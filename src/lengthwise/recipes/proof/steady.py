@@ -251,15 +251,14 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
             }
         )
     caption = (
-        "Seeds fixed beforehand, last checkpoints, nothing chosen by test strings or verdicts. As usual: the task's "
-        "own strings. Varied, noise: half of the strings have symbol probabilities of their own; states have noise. "
-        "Steady: with a penalty on steep steps besides, and gates that are shut at random. Growing: lengths grow as "
-        "they are learned. settled: of how many seeds the network is proved, or its copy that was taught the machine "
-        "extracted from it, without a label. wrong at: the median length "
-        "of the shortest words found that networks get wrong. Then the share of right answers at 40 and at 500 symbols "
-        "in %, seed by seed, and the "
-        f"median seconds of training and of the decision, for which {KINDS['RNN'].seconds * LONGER[scale]:g} s are "
-        f"given, and {KINDS['RegularGPT'].seconds * LONGER[scale]:g} s to automata and RegularGPT."
+        "Seeds fixed beforehand, last checkpoints; the settings were found partly on these seeds (docs/proved.md). As "
+        "usual: the task's own strings. Varied, noise: half of the strings have symbol probabilities of their own; "
+        "states have noise. Steady: with a penalty on steep steps besides, and gates that are shut at random. Growing: "
+        "lengths grow as they are learned. settled: of how many seeds the network is proved, or its copy that was "
+        "taught the machine extracted from it, without a label. wrong at: the median length of the shortest words "
+        "found that networks get wrong. Then the share of right answers at 40 and at 500 symbols in %, seed by seed, "
+        f"and the median seconds of training and of the decision, for which {KINDS['RNN'].seconds * LONGER[scale]:g} s "
+        f"are given, and {KINDS['RegularGPT'].seconds * LONGER[scale]:g} s to automata and RegularGPT."
     )
     head = [
         "",
