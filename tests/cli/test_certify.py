@@ -121,7 +121,7 @@ def test_a_folder_says_how_its_model_was_made(built, tmp_path, told, refused):
     (folder / "made.json").write_text('{"made": "compiled"}')
     assert told(*call, code=1)["made"] == "compiled"
     (folder / "made.json").write_text('{"made": "by hand"}')
-    refused(call, "`made` must be compiled or consolidated or settled, got 'by hand'")
+    refused(call, "`made` must be compiled or consolidated or settled or learned, got 'by hand'")
 
 
 @pytest.mark.parametrize(

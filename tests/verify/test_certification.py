@@ -17,6 +17,7 @@ from lengthwise.verify import Proved, certification, families
 from lengthwise.verify.checker import check
 from lengthwise.verify.claim import minimal
 from lengthwise.verify.prove.boxes import prove_tree_boxes
+from lengthwise.verify.subject import KeptShare
 
 from .checker.conftest import recurrence
 
@@ -124,6 +125,27 @@ def test_a_copy_that_was_saved_is_taken_again_and_not_taught(tmp_path, family):
         weights.write(b"x")
     with pytest.raises(Error, match="Name a new folder"):
         certification.consolidated(subject, 1.0, tmp_path / "made")
+
+
+@pytest.mark.parametrize(
+    ("before", "settle", "made", "own"),
+    [
+        ("learned", False, "consolidated", 2),
+        ("learned", True, "settled", 2),
+        ("settled", True, "settled", 1),
+        ("settled", False, "consolidated", 1),
+        ("consolidated", True, "consolidated", 1),
+        ("compiled", True, "compiled", 0),
+        ("built", False, "compiled", 0),
+    ],
+)
+def test_a_copy_is_no_nearer_to_strings_than_what_it_is_a_copy_of(before, settle, made, own, tmp_path, family):
+    family(teach=lambda model, claim, seconds: SimpleNamespace(model=deepcopy(model), own=2, all=3, of="codes"))
+    kept = KeptShare(1, 3, "codes", 1.0) if before in ("settled", "consolidated") else None
+    subject = certification.subject_of("certify", theory.exact_classifier("parity"), PARITY)
+    copy = certification.consolidated(subject._replace(made=before, kept=kept), 30.0, tmp_path / "made", settle)
+    assert (copy.made, copy.kept.own) == (made, own)
+    assert (verify.made_of(tmp_path / "made"), verify.kept_of(tmp_path / "made")) == (made, copy.kept)
 
 
 def test_a_method_that_meets_a_limit_says_how_it_is_raised(monkeypatch, family):

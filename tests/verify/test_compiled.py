@@ -12,6 +12,7 @@ from lengthwise import automata, lab, models, tasks, theory
 from lengthwise.cli import main
 from lengthwise.errors import Error
 from lengthwise.evaluate import score_strings
+from lengthwise.lab.collection import network_folder
 from lengthwise.lab.statistics import accuracy
 from lengthwise.models.token_classifier import PresetClassifier
 from lengthwise.verify import Proved, certify, claim_of, compile_machine, consolidate_run, made_of
@@ -189,6 +190,10 @@ def test_a_folder_is_a_checkpoint(parity, tmp_path):
     folder = parity.save(tmp_path / "parity")
     assert made_of(folder) == "compiled"
     assert made_of(tmp_path) is None
+    assert [made_of(network_folder(f"parity-{name}")) for name in ("rnn", "gru-settled")] == [
+        "learned",
+        "settled",
+    ]
     loaded = models.pretrained.find(str(folder)).model()
     tokens = torch.randint(2, (3, 50))
     assert torch.equal(loaded(tokens).logits, parity.model(tokens).logits)

@@ -103,14 +103,12 @@ def decide(
     """
     began, tell, cut_short = time.monotonic(), watch or (lambda stage: None), None
     if save is not None:
-        tell(Stage("consolidation", 0.0))
+        tell(Stage("settling" if settle else "consolidation", 0.0))
         most = seconds * CONSOLIDATE_SHARE
         subject = consolidated(subject, most, save, settle)
         spent = time.monotonic() - began
         cut_short = spent if spent >= most else None
-        seconds -= spent
-        began = time.monotonic()
-        seconds = max(seconds, 1.0)
+        began, seconds = time.monotonic(), max(seconds - spent, 1.0)
     family = decidable(subject)
 
     def of_all(stage: Stage) -> None:
@@ -155,7 +153,7 @@ def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = Fa
     """A copy of a network that learned its machine, taught its algebra: "compiled" if it kept nothing.
 
     `settle`: it is taught the machine that is extracted from it, so that no label is read. The same call again takes
-    the copy that the folder holds.
+    the copy that the folder holds. A copy is no nearer to strings than what it is a copy of, and keeps no more.
     """
     if isinstance(family := decidable(subject), str) or family.teach is None:
         raise CannotBeTaught(family if isinstance(family, str) else "its nodes are snapped already")
@@ -169,8 +167,9 @@ def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = Fa
     right = checked_to_have_learned(subject.model, goal, subject.lengths)
     with evaluating(subject.inner):
         lesson = family.teach(subject.inner, goal, max(1.0, ends - time.monotonic()))
-    share = KeptShare(lesson.own, lesson.all, lesson.of, round(right, 4))
-    made = "compiled" if not share.own else "settled" if settle else "consolidated"
+    own = 0 if subject.made in ("compiled", "built") else min(lesson.own, (subject.kept or lesson).own)
+    share = KeptShare(own, lesson.all, lesson.of, round(right, 4))
+    made = "compiled" if not own else "settled" if settle and subject.made != "consolidated" else "consolidated"
     subject = subject._replace(model=lesson.model.eval(), made=made, kept=share)
     about = {"of": of, **({"taught": "its own machine"} if settle else {}), "claim": subject.claim.to_json()}
     save_made(lesson.model, save, {"made": made, "kept": share.to_json(), **about})

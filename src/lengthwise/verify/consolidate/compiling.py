@@ -49,7 +49,7 @@ from .gate import checked_to_have_learned
 WEIGHTS = "model.safetensors"
 FILE = "made.json"
 """Says beside a model's weights how it was made."""
-WAYS_MADE = ("compiled", "consolidated", "settled")
+WAYS_MADE = ("compiled", "consolidated", "settled", "learned")
 ROUNDS = (2000, 4000, 8000, 16000)
 """Steps of descent; the rate falls to zero in each round, and the next begins where it ended."""
 OWN_CODES = 0.5
@@ -170,9 +170,9 @@ def _holds(folder: Path, made: dict[str, Any]) -> bool:
 
 
 def made_of(folder: Path | str) -> str | None:
-    """Returns what the folder of a model says of how it was made; None where it says nothing."""
-    file = Path(folder) / FILE
-    if not file.is_file():
+    """Returns what the folder of a model, or one of the zoo, says of how it was made; None where it says nothing."""
+    file = next((file for name in (FILE, "network.json") if (file := Path(folder) / name).is_file()), None)
+    if file is None:
         return None
     content = read_json(file)
     made = content.get("made") if isinstance(content, dict) else None
@@ -183,10 +183,10 @@ def made_of(folder: Path | str) -> str | None:
 
 def kept_of(folder: Path | str) -> KeptShare | None:
     """Returns what the folder of a model says it kept of its own; None where it says nothing, as those of old."""
-    if (made := made_of(folder)) is None or "kept" not in (content := read_json(Path(folder) / FILE)):
+    if not (Path(folder) / FILE).is_file() or "kept" not in (content := read_json(Path(folder) / FILE)):
         return None
     try:
-        check_kept(content["kept"], made)
+        check_kept(content["kept"], made_of(folder) or "")
     except Rejected as reason:
         raise Error(f"{Path(folder) / FILE}: {reason} Mend the file, or remove it.") from None
     return KeptShare(**content["kept"])
