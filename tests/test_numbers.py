@@ -575,8 +575,8 @@ CLAIMS = [
     ),
     Claim(
         "README.md",
-        "All {} stacks of automata are, and of {} RegularGPTs {} ({} for float64 alone), all on four of the tasks; {} "
-        "more are with their nodes snapped.",
+        "All {} stacks of automata are, and of {} RegularGPTs of continuous nodes {} ({} for float64 alone), all on "
+        "four of the tasks; {} more are with their nodes snapped.",
         lambda: [
             steady_words("steady", "proved", "automaton")[1],
             *steady_words("steady", "proved", "RegularGPT")[::-1],

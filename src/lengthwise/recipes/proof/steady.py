@@ -1,4 +1,4 @@
-"""Learned, then proved: five kinds of networks trained steady, RNN, GRU and LSTM as usual besides; seven tasks.
+"""Learned, then proved: six kinds of networks trained steady, RNN, GRU and LSTM as usual besides; seven tasks.
 
 All see strings of at most 40 symbols and their answers, nothing else. Recurrences take the same steps however they are
 trained, so the table says what each part of the training is for. Trees that are hard to make steady learn with noise
@@ -118,7 +118,7 @@ Key = tuple[str, str, str]
 
 
 def recipe(scale: Scale) -> Recipe:
-    """Networks of five kinds trained steady, or as usual: which are proved as they were learned, which are refuted."""
+    """Networks of six kinds trained steady, or as usual: which are proved as they were learned, which are refuted."""
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         decided = {

@@ -35,7 +35,7 @@ from ..verdict import NotProved, Proof, Refuted, Unknown
 from .node import inner_of
 
 REACHED = Limit("CASCADE_STATES", 200_000, "reachable states", "Silence the blocks that carry nothing")
-SILENCE = "or silence the blocks that carry nothing (--consolidate)"
+SILENCE = "or silence the blocks that carry nothing (--settle or --consolidate)"
 AT_ONCE = 1024
 """Tokens whose functions are computed together."""
 
