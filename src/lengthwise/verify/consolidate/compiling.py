@@ -28,6 +28,7 @@ from ...automata import Semiautomaton
 from ...errors import Error, RecordError
 from ...files import canonical, digest_of, read_json, whole_folder
 from ...lab import Run
+from ...lab.collection import FILE as NETWORK
 from ...models import LengthwiseConfig, LengthwiseForCausalLM, TokenClassifier, presets, pretrained
 from ...models.depth import Adaptive
 from ...models.pretrained import quiet
@@ -171,7 +172,7 @@ def _holds(folder: Path, made: dict[str, Any]) -> bool:
 
 def made_of(folder: Path | str) -> str | None:
     """Returns what the folder of a model, or one of the zoo, says of how it was made; None where it says nothing."""
-    file = next((file for name in (FILE, "network.json") if (file := Path(folder) / name).is_file()), None)
+    file = next((file for name in (FILE, NETWORK) if (file := Path(folder) / name).is_file()), None)
     if file is None:
         return None
     content = read_json(file)
