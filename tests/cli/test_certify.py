@@ -124,6 +124,20 @@ def test_a_folder_says_how_its_model_was_made(built, tmp_path, told, refused):
     refused(call, "`made` must be compiled or consolidated or settled or learned, got 'by hand'")
 
 
+def test_a_network_of_the_zoo_says_its_task_and_what_it_prints_can_be_called(built, tmp_path, told, no_methods):
+    """Words of S2 are what a network of parity knows."""
+    folder = tmp_path / "network"
+    shutil.copytree(built, folder)
+    about = {"name": "word-problem", "params": {"group": "S2", "supervision": "prefix"}}
+    (folder / "network.json").write_text(json.dumps({"task": about, "made": "learned"}))
+    found = told("certify", folder, "--budget", "30", code=1)
+    assert (found["verdict"], found["made"]) == ("unknown", "learned")
+    assert told("certify", folder, "--task", "even-pairs", "--budget", "30", code=1)["verdict"] == "refuted"
+    (folder / "network.json").write_text(json.dumps({"task": {"name": "even-pairs", "params": {}}, "made": "learned"}))
+    found = told("certify", folder, "--budget", "30", code=1)
+    assert told(*shlex.split(found["command"])[1:], "--json", code=1)["verdict"] == "refuted"
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

@@ -63,14 +63,12 @@ def certify(
     context: typer.Context,
     *,
     model: Annotated[
-        Path | None,
-        "A run directory; or a folder with a model, as transformers saves it.",
-        Typed("RUN", argument=True),
+        Path | None, "A run directory; or a folder with a model, as transformers saves it.", Typed("RUN", argument=True)
     ] = None,
     task: Annotated[
         str | None,
         "The task that says what is right, or regex:PATTERN.",
-        Typed("NAME", default="a run's own"),
+        Typed("NAME", default="a run's own, or that of a network of the zoo"),
     ] = None,
     settings: Annotated[list[str] | None, "A setting of --task's task, as task.NAME=VALUE; repeat it.", SET] = None,
     deciding: Deciding,
@@ -104,6 +102,8 @@ def certify(
     if model is None:
         raise Error("certify needs a run or a folder with a model. See: lengthwise certify --help")
     must_exist(model)
+    if not (task or settings):
+        task, settings = _own_task(model)
     wanted = _wanted(task, settings or [])
     deciding.check()
     if deciding.word is None:
@@ -136,8 +136,7 @@ def _decide(model: Path, wanted: Task | None, task_words: list[str], how: Decidi
     if how.out:
         _write(how.out, outcome.verdict)
     if how.save and run and wanted is None:  # the copy is in a folder, which has no task of its own
-        of = run.experiment.task
-        task_words = _task_words(of.name, [f"task.{name}={json.dumps(value)}" for name, value in of.params.items()])
+        task_words = _task_words(*_as_typed(run.experiment.task.name, run.experiment.task.params))
     again = ["lengthwise", "certify", str(how.save or model), *task_words]
     if not how.save:
         again += [*(["--checkpoint", how.checkpoint] if how.checkpoint != "last" else []), *["--trust"] * how.trust]
@@ -157,6 +156,21 @@ def _decide(model: Path, wanted: Task | None, task_words: list[str], how: Decidi
 def _task_words(task: str | None, settings: list[str]) -> list[str]:
     """Returns --task and --set as they are typed."""
     return [*(["--task", task] if task else []), *(part for setting in settings for part in ("--set", setting))]
+
+
+def _as_typed(name: str, params: dict[str, Any]) -> tuple[str, list[str]]:
+    """A task as --task and --set."""
+    return name, [f"task.{key}={v if isinstance(v, str) else json.dumps(v)}" for key, v in params.items()]
+
+
+def _own_task(folder: Path) -> tuple[str | None, list[str]]:
+    """The task that a network of the zoo is of, as it would be typed."""
+    from ..lab.collection import FILE
+
+    match read_file(folder / FILE) if (folder / FILE).is_file() else None:
+        case {"task": {"name": str(name), "params": dict(params)}}:
+            return _as_typed(name, params)
+    return None, []
 
 
 def _wanted(task: str | None, settings: list[str]) -> Task | None:
@@ -184,17 +198,14 @@ def _check(
             _same_claim(content["claim"], task)
         if report.assumed:
             report = replace(report, assumed=not _config_is(model, content["model"]["config"]))
+        told = [str(report)]
         if theorem is not None:
             from ..verify.theorem import write_theorem
 
             write_theorem(content, model, theorem)
-        if not as_json:
-            console.out().print(str(report), markup=False)
-            if theorem is not None:
-                console.out().print(f"Wrote {theorem}: `make -C {theorem}` lets Coq check it.", markup=False)
-                if (theorem / "Extracted.v").exists():
-                    faster = f"`make -C {theorem} extracted`: a program that Coq extracts, faster, and more to believe."
-                    console.out().print(faster, markup=False)
+            told.append(f"Wrote {theorem}: `make -C {theorem}` lets Coq check it.")
+            if (theorem / "Extracted.v").exists():
+                told.append(f"`make -C {theorem} extracted`: a program that Coq extracts, faster, and more to believe.")
     except checker.Rejected as rejected:
         if not as_json:
             reason = str(rejected).removeprefix(f"{certificate}: ")
@@ -203,9 +214,8 @@ def _check(
         raise typer.Exit(1) from None
     except OSError as error:
         raise Error(f"{error.filename or model}: {error.strerror or error}.") from error
-    if as_json:
-        written = {} if theorem is None else {"theorem": str(theorem)}
-        console.emit({"accepted": True, **asdict(report), **written})
+    written = {} if theorem is None else {"theorem": str(theorem)}
+    console.answer(as_json, {"accepted": True, **asdict(report), **written}, "\n".join(told))
 
 
 def _same_claim(claimed: dict[str, Any], task: Task) -> None:

@@ -57,9 +57,7 @@ class OnText(Loaded):
         Typed("CORPUS", default="a run's own held-out text"),
     ] = None
     lengths: Annotated[
-        str | None,
-        "Lengths in tokens, such as 512,1024,2048.",
-        Typed("LENGTHS", default="those a run was tested at"),
+        str | None, "Lengths in tokens, such as 512,1024,2048.", Typed("LENGTHS", default="those a run was tested at")
     ] = None
     seed: Annotated[int, "Draws others."] = 0
 

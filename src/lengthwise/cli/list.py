@@ -87,11 +87,7 @@ def list_names(
         "models, recipes, positions, mixers or settings. Or a paper, such as regulargpt: shows its recipes.",
         Typed("NAME", argument=True),
     ] = None,
-    table: Annotated[
-        str | None,
-        "The second word of a recipe, as in: demo parity.",
-        Typed("TABLE", argument=True),
-    ] = None,
+    table: Annotated[str | None, "The second word of a recipe: demo parity.", Typed("TABLE", argument=True)] = None,
     as_json: console.Json = False,
 ) -> None:
     """List tasks, models, recipes, positions, mixers and settings by name; or show every option of one NAME.
@@ -139,18 +135,14 @@ def described(name: str, tables: Mapping[str, Mapping[str, str]]) -> list[Entry]
     listed = [*tables, *(each.split()[0] for each in tables["recipes"]), *chain.from_iterable(tables.values())]
     if name not in listed and ":" not in name and not _line_of_unlisted_task(name):
         raise UnknownName("name", name, listed)
-    from .. import own_code
-
-    entries = []
-    quoted = console.quote(name)
-    own_task = False
-    if ":" in name and not name.startswith("regex:") and own_code.is_class(name):
+    entries, quoted, own_task = [], console.quote(name), False
+    if outside := ":" in name and not name.startswith("regex:"):
         from torch.nn import Module
 
-        from .. import tasks
+        from .. import own_code, tasks
 
-        own_task = issubclass(own_code.load(name, (Module, tasks.Task)), tasks.Task)
-    if name in tables["models"] or (":" in name and not name.startswith("regex:") and not own_task):
+        own_task = own_code.is_class(name) and issubclass(own_code.load(name, (Module, tasks.Task)), tasks.Task)
+    if name in tables["models"] or (outside and not own_task):
         line = tables["models"].get(name, "A model from outside this library.")
         entries.append(Entry("model", name, line, _options("models", name), f"lengthwise bench parity -m {quoted}"))
     line = "A task from outside this library." if own_task else _line_of_unlisted_task(name)

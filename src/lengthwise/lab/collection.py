@@ -191,4 +191,4 @@ def _check(name: str, about: Mapping[str, Any]) -> str:
     if about["verdict"] == "refuted":
         word = " ".join(map(str, about["word"][:200])) + (" …" if len(about["word"]) > 200 else "")
         return f"The string that breaks it, in tokens: `{word}`"
-    return f"Look for yourself: `lengthwise certify {name} --task {about['task']['name']}`"
+    return f"Look for yourself: `lengthwise certify {name}`"
