@@ -1,8 +1,8 @@
 """Learned, then proved: six kinds of networks trained steady, RNN, GRU and LSTM as usual besides; seven tasks.
 
-All see strings of at most 40 symbols and their answers, nothing else. Recurrences take the same steps however they are
-trained, so the table says what each part of the training is for. Trees that are hard to make steady learn with noise
-alone, and where such a tree is not proved as it was learned, a copy is settled: taught the machine extracted from it.
+All see strings of at most 40 symbols and their answers; trees of discrete nodes ask for more of these. Recurrences take
+the same steps however they are trained. Trees that are hard to make steady learn with noise alone, and where such a
+tree is not proved as it was learned, a copy is settled: taught the machine extracted from it.
 """
 
 from __future__ import annotations
