@@ -114,6 +114,17 @@ def test_a_model_in_a_folder_is_held_against_a_task(built, capsys, no_methods, t
     assert capsys.readouterr().out == "right: after this word of 4 tokens the model says 1\n"
 
 
+def test_a_copy_of_a_run_is_seen_again_by_the_run_s_own_task(run, tmp_path, monkeypatch, told):
+    """Here nothing is taught, and nothing is saved."""
+    from lengthwise.verify import certification
+
+    decide = certification.decide
+    monkeypatch.setattr(certification, "decide", lambda subject, seconds, watch, **_: decide(subject, seconds, watch))
+    copy = tmp_path / "copy"
+    command = told("certify", run, "--settle", "--save", copy, "--budget", "30", code=1)["command"]
+    assert command.startswith(f"lengthwise certify {copy} --task parity ")
+
+
 def test_a_folder_says_how_its_model_was_made(built, tmp_path, told, refused):
     folder = tmp_path / "compiled"
     shutil.copytree(built, folder)

@@ -73,6 +73,8 @@ def test_the_command_writes_a_folder(tmp_path, capsys):
     call = ["certify", "--check", str(network / "certificate.json"), "--model", str(network)]
     assert main([*call, "--theorem", str(tmp_path / "coq"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["theorem"] == str(tmp_path / "coq")
+    assert main([*call, "--theorem", str(tmp_path / "again")]) == 0
+    assert f"\nWrote {tmp_path / 'again'}: `make -C " in capsys.readouterr().out
     written = {path.stem for path in (tmp_path / "coq").glob("*.v")}
     assert written == {*theorem.development("Recurrence"), "Network", "Claim", "Theorem"}
     assert main(["certify", "--theorem", str(tmp_path / "coq")]) == 2
