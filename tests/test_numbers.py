@@ -287,7 +287,8 @@ CLAIMS = [
         "nodes, asked about every span | {} | {} | {} | | the same by today's code, on five seeds that no setting "
         "was found on | {} | {} | {} | | stacks of automata, [words of S₃×S₃, A₅ and "
         "S₅](docs/proved.md#as-they-were-learned-from-strings) | {} | {} | – | | RegularGPTs asked about every span, "
-        "[arithmetic modulo 3](docs/regulargpt.md#limits) | {} | {} | – | | the same, modulo 5 | {} | {} | – |",
+        "[arithmetic modulo 3](docs/regulargpt.md#limits), a sign before every number | {} | {} | – | | the same, "
+        "modulo 5 | {} | {} | – |",
         lambda: [
             *steady_words("steady", "proved")[::-1],
             *steady_words("as usual", "proved")[::-1],
@@ -308,6 +309,15 @@ CLAIMS = [
             *proved_of_spans()[::-1],
         ],
         lambda: steady_words("steady", "proved", "RegularGPT")[0] == sum(map(trees_proved, LEARNED)),
+    ),
+    Claim(
+        README,
+        "Of the {} trees {} is proved for float64 alone, all others for float32.",
+        lambda: [sum(map(trees_proved, LEARNED)), len(those(proved_steadily(), arithmetic="float64"))],
+        lambda: (
+            {n["arithmetic"] for n in proved_steadily()} == {"float32", "float64"}
+            and {n["model"] for n in proved_steadily() if n["arithmetic"] == "float64"} == {"RegularGPT"}
+        ),
     ),
     Claim(
         README,
@@ -985,10 +995,17 @@ def cells_held(settled: bool = True) -> int:
     return len(held)
 
 
-def snapped_alone() -> int:
-    """The RegularGPTs that are proved with their nodes snapped, and not as they are."""
-    tasks = {d["task"] for d in panel("proof-steady", "Proved")}
-    return sum(n["raw"] != "proved" == n["snapped"] for task in tasks for n in steady_trees(task))
+def proved_steadily() -> list[dict[str, Any]]:
+    """The networks on the page of steady training that are proved as they were learned, or once settled."""
+    lines = [line for line in panel("proof-steady", "Proved") if line["way"] in ("steady", "growing, noise")]
+    ways = [
+        {"model": line["model"], **way}
+        for line in lines
+        for n in line["networks"]
+        for way in (n, n.get("settled"))
+        if way
+    ]
+    return [way for way in ways if way["raw"] == "proved"]
 
 
 def steady_words(way: str, word: str, *models: str) -> tuple[int, int]:
