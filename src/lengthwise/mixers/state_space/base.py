@@ -25,7 +25,7 @@ from ...ops import diagonal_scan
 from ...positions import Layout
 from ..base import Mixer, Traits
 from ..unpacked_rows import UnpackedRows
-from .system import System
+from .system import System, transposed
 
 Output = Annotated[Literal["glu", "linear", "none"], "The map behind the recurrence: gated, linear, or none."]
 
@@ -46,6 +46,10 @@ class SpaceState(NamedTuple):
     def select(self, rows: Tensor) -> SpaceState:
         """These rows, in this order."""
         return self.map(lambda part: part[rows])
+
+    def swapped(self) -> SpaceState:
+        """With the channels before the rows, or back."""
+        return self.map(lambda part: part.transpose(0, 1))
 
 
 class StateSpace(Mixer):
@@ -70,8 +74,7 @@ class StateSpace(Mixer):
             u = x.to(self.kind)
             y, state = self.mix(u, layout, state)
             y = y + self.skip * u
-        # A gelu of a transposed view is several times slower, forward and backward.
-        return self.output(y.to(x.dtype).contiguous()), state
+        return self.output(y.to(x.dtype)), state
 
     def mix(self, u: Tensor, layout: Layout, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
         raise NotImplementedError
@@ -132,7 +135,7 @@ class Convolutional(StateSpace):
         raise NotImplementedError
 
     def whole(self, system: System, u: Tensor, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
-        """y and u (B,D,T)."""
+        """y and u (D,B,T); both states with the channels first, too."""
         y, end = system.run(u, None if state is None else state.x)
         return y, SpaceState(end)
 
@@ -152,18 +155,22 @@ class Convolutional(StateSpace):
         if not self.convolves or (state is not None and (u.shape[1] == 1 or not layout.plain)):
             return self._by_steps(system, u, layout, self.fresh(system, u) if state is None else state)
         if layout.plain:
-            y, state = self.whole(system, u.mT, state)
-            return y.mT, state
+            return self._by_channel(system, u, state)
         return self._by_sequence(system, u, layout)
+
+    def _by_channel(self, system: System, u: Tensor, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+        rows = u.shape[:2]
+        y, state = self.whole(system, transposed(u.flatten(0, 1)).unflatten(1, rows), state and state.swapped())
+        return transposed(y.flatten(1)).unflatten(0, rows), state.swapped()
 
     def _by_sequence(self, system: System, u: Tensor, layout: Layout) -> tuple[Tensor, SpaceState]:
         unpacked, state = UnpackedRows(layout), self.fresh(system, u)
         if len(unpacked) == 0:
             return torch.zeros_like(u), state
-        y, ends = self.whole(system, unpacked.take_apart(u, to_the_right=True).mT, None)
+        y, ends = self._by_channel(system, unpacked.take_apart(u, to_the_right=True), None)
         owner = unpacked.owner[unpacked.closes]
         state = state.map(lambda old, end: old.index_copy(0, owner, end[unpacked.closes]), ends)
-        return unpacked.put_together(y.mT, to_the_right=True), state
+        return unpacked.put_together(y, to_the_right=True), state
 
     def _by_steps(self, system: System, u: Tensor, layout: Layout, state: SpaceState) -> tuple[Tensor, SpaceState]:
         fresh, outputs = self.fresh(system, u), []

@@ -67,7 +67,7 @@ class LiquidS4(S4):
         inputs = torch.cat([recent, u], -1)
         for b, v in self._terms(system, inputs):
             if self.kernel == "pb":
-                y = y + _now(system, b) * v
+                y = y + _now(system, b)[:, None] * v
             else:
                 more, further = system._replace(b=b).run(v)
                 y, end = y + more, end + further
@@ -86,7 +86,7 @@ class LiquidS4(S4):
         return y, SpaceState(x, inputs[..., 1:])
 
     def _terms(self, system: System, inputs: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """B̄^p (D,n) and v^p (B,D,T) for p = 2 … P, of the inputs with P - 1 more before them."""
+        """B̄^p (D,n) and v^p (…,T) for p = 2 … P, of the inputs with P - 1 more before them."""
         T = inputs.shape[-1] - self.order + 1
         b, v = system.b, inputs[..., self.order - 1 :]
         for p in range(2, self.order + 1):

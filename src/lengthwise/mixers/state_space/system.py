@@ -24,58 +24,48 @@ from torch import Tensor
 
 # Power series cut off at z^T, one coefficient a token: their product is the causal convolution.
 #
-# Shapes: … any, T coefficients.
+# Shapes: … any, R series at once, T coefficients.
 
 SHORT = 128
 """Up to this length T² multiplications are faster than a transform's (measured on a CPU)."""
 
 
 def convolve(u: Tensor, k: Tensor) -> Tensor:
-    """u k mod z^T, (B,…,T) or (…,T) and (…,T): by a product with k's matrix, or where T is long by a Fourier transform
-    of at least twice the length, which wraps nothing.
+    """u k mod z^T, (…,R,T) and (…,1,T): by a product with k's matrix, or where T is long by a Fourier transform of at
+    least twice the length, which wraps nothing.
 
-    >>> convolve(torch.tensor([1.0, 2.0, 0.0]), torch.tensor([1.0, 10.0, 100.0])).round().tolist()
-    [1.0, 12.0, 120.0]
+    >>> convolve(torch.tensor([[1.0, 2.0, 0.0]]), torch.tensor([[1.0, 10.0, 100.0]])).round().tolist()
+    [[1.0, 12.0, 120.0]]
     """
     T = u.shape[-1]
     if T <= SHORT:
-        return multiply(_toeplitz(k), u)
+        return u @ _toeplitz(k[..., 0, :]).mT
     n = _size(2 * T)
     return torch.fft.irfft(torch.fft.rfft(u, n) * torch.fft.rfft(k, n), n)[..., :T]
 
 
-def multiply(M: Tensor, u: Tensor) -> Tensor:
-    """M u: (…,N,T) and (…,T) or, the batch of them at once, (B,…,T)."""
-    if u.ndim < M.ndim:
-        return (M @ u[..., None])[..., 0]
-    return _moved(M @ _moved(u, 0, -1), -1, 0)
-
-
-def _moved(x: Tensor, a: int, b: int) -> Tensor:
+def transposed(M: Tensor) -> Tensor:
+    """Mᵀ laid out anew, and so is its gradient: a third of the time of moving dimensions."""
     # torch.compile lays out what it generates itself, and knows no function with a derivative forward.
-    return x.movedim(a, b).contiguous() if torch.compiler.is_compiling() else _Moved.apply(x, a, b)
+    return M.T.contiguous() if torch.compiler.is_compiling() else _Transposed.apply(M)
 
 
-class _Moved(torch.autograd.Function):
-    """x.movedim(a, b), laid out anew, and so is its gradient: products of strided matrices are done one by one."""
-
+class _Transposed(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, a: int, b: int) -> Tensor:
-        return x.movedim(a, b).clone(memory_format=torch.contiguous_format)
+    def forward(M: Tensor) -> Tensor:
+        return M.T.clone(memory_format=torch.contiguous_format)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
-        _, ctx.a, ctx.b = inputs
+        pass
 
     @staticmethod
     def backward(ctx, *grads: Tensor):
-        return _Moved.apply(*grads, ctx.b, ctx.a), None, None
+        return _Transposed.apply(*grads)
 
-    @staticmethod
-    def jvp(ctx, *tangents):
-        return _Moved.apply(tangents[0], ctx.a, ctx.b)
+    jvp = backward
 
 
 def _toeplitz(k: Tensor) -> Tensor:
@@ -105,11 +95,11 @@ def delay(u: Tensor) -> Tensor:
 
 
 def reciprocal(d: Tensor) -> Tensor:
-    """1/d mod z^T of (…,T) with d_0 = 1: by substitution, or where T is long by Newton's iteration, every round
+    """1/d mod z^T of (…,1,T) with d_0 = 1: by substitution, or where T is long by Newton's iteration, every round
     of which doubles what is right.
 
-    >>> reciprocal(torch.tensor([1.0, -2.0, 0.0, 0.0])).round().tolist()
-    [1.0, 2.0, 4.0, 8.0]
+    >>> reciprocal(torch.tensor([[1.0, -2.0, 0.0, 0.0]])).round().tolist()
+    [[1.0, 2.0, 4.0, 8.0]]
     """
     T = d.shape[-1]
     if T <= SHORT:
@@ -147,33 +137,33 @@ class System(NamedTuple):
 
     def kernel(self, T: int) -> Tensor:
         """K (D,T)."""
-        return self._series(powers(self.a, T))[0]
+        return self._series(powers(self.a, T))[0][:, 0]
 
     def run(self, u: Tensor, x: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """y (B,D,T) and the last state, of u (B,D,T) after the state x, by convolution."""
+        """y (D,B,T) and the last state, of u (D,B,T) after the state x, (D,B,n), by convolution."""
         T = u.shape[-1]
         a_k = powers(self.a, T + 1)
         back = a_k[..., :T].flip(-1)
         K, coupled = self._series(a_k[..., :T])
         y, end = convolve(u, K), _sum(self.b[..., None] * back, u)
         if x is not None:
-            y, end = y + _real(self.c * x, a_k[..., 1:]), end + a_k[..., T] * x
+            y, end = y + _real(self.c[:, None] * x, a_k[..., 1:]), end + a_k[:, None, :, T] * x
         if coupled is not None and self.coupling is not None:
             (L, h, V_cp), (p, q) = coupled, self.coupling
             r = convolve(u, L)
             if x is not None:
-                of_x = convolve(_real(q * x, a_k[..., :T]), h)
+                of_x = convolve(_real(q[:, None] * x, a_k[..., :T]), h)
                 y, r = y - convolve(of_x, V_cp), r + of_x
             end = end - _sum(p[..., None] * back, r)
         return y, end
 
     def _series(self, a_k: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor] | None]:
-        """K, and with coupling L, h and V(c p); (D,T) each."""
+        """K, and with coupling L, h and V(c p); (D,1,T) each."""
         if self.coupling is None:
-            return _real(self.c * self.b, a_k), None
+            return _real((self.c * self.b)[:, None], a_k), None
         p, q = self.coupling
-        rows = torch.stack([self.c * self.b, self.c * p, q * self.b, q * p])
-        V_cb, V_cp, V_qb, V_qp = _real(rows, a_k).unbind()
+        rows = torch.stack([self.c * self.b, self.c * p, q * self.b, q * p], 1)
+        V_cb, V_cp, V_qb, V_qp = _real(rows, a_k).split(1, 1)
         z_qp = delay(V_qp)
         h = reciprocal(z_qp + (torch.arange(z_qp.shape[-1], device=z_qp.device) == 0))
         L = convolve(delay(V_qb), h)
@@ -192,10 +182,10 @@ def powers(a: Tensor, T: int) -> Tensor:
 
 
 def _real(w: Tensor, a_k: Tensor) -> Tensor:
-    """Re Σ_n w a^k: (…,D,n) and (D,n,T) -> (…,D,T)."""
-    return multiply(torch.cat([a_k.real, -a_k.imag], 1).mT, torch.cat([w.real, w.imag], -1))
+    """Re Σ_n w a^k: (D,R,n) and (D,n,T) -> (D,R,T)."""
+    return torch.cat([w.real, w.imag], -1) @ torch.cat([a_k.real, -a_k.imag], 1)
 
 
 def _sum(w: Tensor, u: Tensor) -> Tensor:
-    """Σ_t w u: (D,n,T) and (B,D,T) -> (B,D,n)."""
-    return torch.complex(*multiply(torch.cat([w.real, w.imag], 1), u).chunk(2, -1))
+    """Σ_t w u: (D,n,T) and (D,B,T) -> (D,B,n)."""
+    return torch.complex(*(u @ torch.cat([w.real, w.imag], 1).mT).chunk(2, -1))
