@@ -476,7 +476,7 @@ def said_of(numbers: Mapping[str, Any]) -> str:
 
 
 TUNED = chacal.table_3.PAPER.settings()
-FIGURE_4 = {name: f"{p:g} at {n:,}" for name, each in bipe.figure_4.PUBLISHED.items() for n, p in each.items()}
+FIGURE_4 = {name: f"{p:g} at {n:,}" for name, (n, p) in bipe.figure_4.PUBLISHED.items()}
 LETTERS = (regulargpt.table_1.RULES, ("parity", "regular-gpt C=2"))
 """RegularGPT's settings on regular languages."""
 ITEMS = (

@@ -174,6 +174,17 @@ def test_what_is_not_finite_is_none_in_every_panel():
     assert [row["times"] for row in text_grid.growth(finished).data] == [{"16": None}, {"16": None}]
 
 
+def test_what_was_learned_is_drawn_against_tokens():
+    """Two seeds of windows of 8 tokens: steps that both were validated at, and the mean of their losses."""
+    runs = [a_run({8: 1.0}) for _ in range(2)]
+    for run, losses in zip(runs, ({2: 3.0, 4: 1.0}, {2: 1.0, 3: 9.0, 4: 0.0}), strict=True):
+        run.metrics.extend({"kind": "validation", "step": step, "loss": loss} for step, loss in losses.items())
+        run.metrics.append({"kind": "train", "step": 2, "loss": 7.0})
+    batch = runs[0].experiment.training.batch
+    drawn = text_grid.learning({"rope": runs}).data["series"]["rope"]
+    assert drawn == {"x": [2 * batch * 8, 4 * batch * 8], "y": [math.exp(2), math.exp(0.5)]}
+
+
 def test_other_texts_are_measured_as_the_run_was_tested(monkeypatch):
     asked = {}
 

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import exp
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +31,7 @@ from ...options import OptionsOf
 from ...report import Chart, Panel, Table, far_tokens_compared, line_chart, record_table
 from ...report.text_runs import by_seed, digits, middle
 from ..base import Scale
+from .curves import curve
 from .grid import Cell, Grid, Model
 from .rules import Rule, settings_of
 
@@ -140,6 +142,17 @@ def _verdict(times: Mapping[str, Mapping[int, float]], longest: int) -> str:
     groups = {"hold": "holds", "are broken": "broken", "are between": "between"}
     who = {be: [column for column, by in grown.items() if standing(by) == kind] for be, kind in groups.items()}
     return f"At {longest:,} tokens " + "; ".join(f"{', '.join(some)} {be}" for be, some in who.items() if some) + "."
+
+
+def learning(finished: Mapping[str, Sequence[Run]]) -> Panel:
+    """Perplexity of validation windows of the trained length against the tokens trained on; of all seeds."""
+    series = {}
+    for column, runs in finished.items():
+        steps, losses = curve(runs, "loss")
+        tokens = runs[0].experiment.training.batch * _trained(finished)
+        series[column] = ([step * tokens for step in steps], [exp(loss) for loss in losses])
+    caption = "On validation windows of the trained length, by the mean loss of the seeds."
+    return line_chart("Perplexity by tokens of training", caption, "tokens", "perplexity", series, log_y=True)
 
 
 def far_tokens(

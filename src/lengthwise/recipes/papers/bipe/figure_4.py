@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from ....lab import Run
-from ....report import Panel, Table
+from ....report import Panel
 from ...base import Recipe, Scale
 from ...common.grid import Model
 from ...common.rules import Rule, Rules, described, differences_from_paper, rules_of, settings_of
@@ -18,16 +18,12 @@ from ...common.text_grid import (
     far_tokens,
     growth,
     language_models,
+    learning,
     other_texts,
 )
 
-PUBLISHED = {
-    "alibi": {8192: 28.59},
-    "bipe-alibi": {8192: 25.24},
-    "rope": {4096: 158.0},
-    "bipe-rope": {4096: 19.67},
-}
-"""Perplexity on PG19, as far as the paper's text names the numbers of its figure."""
+PUBLISHED = {"alibi": (8192, 28.59), "bipe-alibi": (8192, 25.24), "rope": (4096, 158.0), "bipe-rope": (4096, 19.67)}
+"""Tokens and perplexity on PG19, as far as the paper's text names the numbers of its figure."""
 
 RANDOMIZED = 4
 """From how many times the trained length places are drawn, and so the longest text they can encode."""
@@ -82,12 +78,13 @@ def recipe(
     settings = settings_of(RULES[scale], "*", "*")
     trained = settings["train_length"]
     every = columns(source.rule, trained)
+    published = ", ".join(f"{name} {p:g} at {n:,}" for name, (n, p) in PUBLISHED.items())
 
     def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
         same = "Layers of LLaMA's kind, the optimiser and what is measured are as published."
         return [
             growth(finished),
-            _published(finished),
+            learning(finished),
             *far_tokens(finished, device, *(settings[name] for name in NEEDLE)),
             *other_texts(finished, device, test, source.store),
             *differences_from_paper(RULES, scale, ["*"], list(every), same),
@@ -95,20 +92,7 @@ def recipe(
 
     return Recipe(
         title="BiPE, Figure 4: perplexity beyond the trained length",
-        description=described(__name__, trained=trained),
+        description=described(__name__, trained=trained, published=published),
         grid=language_models(RULES[scale], scale, source, every),
         report=report,
     )
-
-
-def _published(finished: Mapping[str, Sequence[Run]]) -> Panel:
-    """The numbers that the paper's text names; measured on other text, they are no comparison."""
-    rows = [
-        [column, f"{n:,}", f"{perplexity:g}"]
-        for column, by_length in PUBLISHED.items()
-        if column in finished
-        for n, perplexity in by_length.items()
-    ]
-    data = {column: {str(n): p for n, p in PUBLISHED[column].items()} for column in PUBLISHED if column in finished}
-    caption = "On PG19, of models of 155 million weights trained on the Pile at 1,024 tokens."
-    return Table("Published", caption, ["", "tokens", "perplexity"], rows, data=data)
