@@ -78,6 +78,8 @@ def test_overnight_boxes_have_all_published_models_and_both_ways_to_join_paths()
     assert [e.model.options["paths"] for cell in advanced[4:] for e in cell.experiments[:1]] == ["mean", "sum"]
     alike = {(e.task.params["boxes"], e.training.steps) for cell in advanced for e in cell.experiments}
     assert alike == {(4, 6000)}
+    default = [e for cell in recipe.grid.cells if cell.key[0] == "default" for e in cell.experiments]
+    assert [(e.seed, e.training.steps) for e in default] == [(0, 3000)] * 6
 
 
 class AllButOneBox(torch.nn.Module):
