@@ -14,6 +14,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
+from math import exp
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -422,14 +423,50 @@ def perplexities(result: dict[str, Any]) -> Finding:
 
 
 def with_pairs(result: dict[str, Any]) -> Finding:
-    """BiPE's Figure 4: every encoding once, and with more seeds the pairs that the paper compares."""
-    finding, pairs = perplexities(result), report.recorded(ROOT / "results" / "bipe-figure-4-pairs-laptop")
-    rows = panel(pairs, "Beyond the trained length")
-    last = max(rows[0]["times"], key=int)
-    ends = [f"{row['model']} {row['perplexity'] * row['times'][last]:.1f} (×{row['times'][last]:.2f})" for row in rows]
-    seeds = len(pairs["provenance"]["seeds"])
-    said = f"The pairs that the paper compares, mean of {seeds} seeds, at {int(last):,} tokens: {', '.join(ends)}."
-    return finding._replace(words=f"{finding.words} {said}")
+    """BiPE's Figure 4: every encoding once, and with more seeds the pairs that the paper compares, as they learned."""
+    finding, said, rows = perplexities(result), [], []
+    for corpus, name in PAIRS.items():
+        grown = panel(report.recorded(ROOT / "results" / name), "Beyond the trained length")
+        records = report.inside(ROOT / "results" / name / "index.html")["records"]
+        last = max(grown[0]["times"], key=int)
+        by_model = {row["model"]: row["times"][last] for row in grown}
+        ends = [
+            f"{row['model']} {row['perplexity'] * row['times'][last]:.1f} (×{row['times'][last]:.2f})" for row in grown
+        ]
+        said.append(f"On {corpus}, at {int(last):,} tokens: {', '.join(ends)}.")
+        for model in by_model:
+            mine = [record for record in records if encoding_of(record) == model]
+            rows.append([corpus, model, str(len(mine)), *(f"{exp(mean_loss(mine, step)):.0f}" for step in STEPS)])
+    tokens = [f"{step * tokens_a_step(records[0]):,}" for step in STEPS]
+    words = (
+        f"{finding.words} The pairs that the paper compares, by the mean of {rows[0][2]} seeds each. {' '.join(said)}"
+    )
+    learned = markdown(["windows of training, after tokens", "encoding", "seeds", *tokens], rows)
+    return finding._replace(words=words, table=f"{finding.table}\n\n{learned}")
+
+
+PAIRS = {"Python's library": "bipe-figure-4-pairs-laptop", "English": "bipe-figure-4-english-laptop"}
+STEPS = (100, 200, 300, 400, 500)
+
+
+def encoding_of(record: Mapping[str, Any]) -> str:
+    model = record["experiment"]["model"]
+    return f"{'bipe-' if model['name'] == 'bipe' else ''}{model['options']['position']}"
+
+
+def tokens_a_step(record: Mapping[str, Any]) -> int:
+    experiment = record["experiment"]
+    return experiment["training"]["batch"] * experiment["data"]["text"]["block"]
+
+
+def mean_loss(records: Sequence[Mapping[str, Any]], step: int, over: int = 50) -> float:
+    """Of the windows of training, in the steps before this one and in it."""
+    return statistics.fmean(
+        row["loss"]
+        for record in records
+        for row in record["metrics"]
+        if row["kind"] == "train" and step - over < row["step"] <= step
+    )
 
 
 def stretched(result: dict[str, Any]) -> Finding:
