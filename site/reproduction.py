@@ -307,7 +307,7 @@ def boxes_of_both_forms(result: dict[str, Any]) -> Finding:
         return finding
     rows = panel(report.recorded(ROOT / "results" / "chacal-table-2-default-overnight"), "Measured")
     shares = ", ".join(f"{row['model']} {percent(row['mean'])}" for row in rows)
-    said = f"Of the default form, by one seed each: {shares}."
+    said = f"Of stories of the default form, by one seed each, are right in %: {shares}."
     head = ["default form", "published exact match", "here, on smaller stories", "boxes that are right"]
     cells = [
         [
@@ -443,31 +443,27 @@ def perplexities(result: dict[str, Any]) -> Finding:
     return Finding(NOTHING, said, markdown(head, cells))
 
 
+PAIRS = {"Python's library": "bipe-figure-4-pairs-laptop", "English": "bipe-figure-4-english-laptop"}
+STEPS = (100, 200, 300, 400, 500)
+
+
 def with_pairs(result: dict[str, Any]) -> Finding:
     """BiPE's Figure 4: every encoding once, and with more seeds the pairs that the paper compares, as they learned."""
-    finding, said, rows = perplexities(result), [], []
+    finding, said, rows, tokens = perplexities(result), [], [], []
     for corpus, name in PAIRS.items():
         grown = panel(report.recorded(ROOT / "results" / name), "Beyond the trained length")
         records = report.inside(ROOT / "results" / name / "index.html")["records"]
         last = max(grown[0]["times"], key=int)
-        by_model = {row["model"]: row["times"][last] for row in grown}
-        ends = [
-            f"{row['model']} {row['perplexity'] * row['times'][last]:.1f} (×{row['times'][last]:.2f})" for row in grown
-        ]
+        ends = []
+        for row in grown:
+            times, mine = row["times"][last], [each for each in records if encoding_of(each) == row["model"]]
+            ends.append(f"{row['model']} {row['perplexity'] * times:.1f} (×{times:.2f})")
+            rows.append([corpus, row["model"], str(len(mine)), *(f"{exp(mean_loss(mine, n)):.0f}" for n in STEPS)])
         said.append(f"On {corpus}, at {int(last):,} tokens: {', '.join(ends)}.")
-        for model in by_model:
-            mine = [record for record in records if encoding_of(record) == model]
-            rows.append([corpus, model, str(len(mine)), *(f"{exp(mean_loss(mine, step)):.0f}" for step in STEPS)])
-    tokens = [f"{step * tokens_a_step(records[0]):,}" for step in STEPS]
-    words = (
-        f"{finding.words} The pairs that the paper compares, by the mean of {rows[0][2]} seeds each. {' '.join(said)}"
-    )
+        tokens = [f"{n * tokens_a_step(records[0]):,}" for n in STEPS]
+    by = f"The pairs that the paper compares, by the mean of {rows[0][2]} seeds each."
     learned = markdown(["windows of training, after tokens", "encoding", "seeds", *tokens], rows)
-    return finding._replace(words=words, table=f"{finding.table}\n\n{learned}")
-
-
-PAIRS = {"Python's library": "bipe-figure-4-pairs-laptop", "English": "bipe-figure-4-english-laptop"}
-STEPS = (100, 200, 300, 400, 500)
+    return Finding(finding.verdict, " ".join([finding.words, by, *said]), f"{finding.table}\n\n{learned}")
 
 
 def encoding_of(record: Mapping[str, Any]) -> str:
@@ -481,7 +477,12 @@ def tokens_a_step(record: Mapping[str, Any]) -> int:
 
 
 def mean_loss(records: Sequence[Mapping[str, Any]], step: int, over: int = 50) -> float:
-    """Of the windows of training, in the steps before this one and in it."""
+    """Of the windows of training, in the steps before this one and in it.
+
+    >>> losses = {50: 9.0, 60: 3.0, 100: 1.0, 110: 9.0}
+    >>> mean_loss([{"metrics": [{"kind": "train", "step": n, "loss": loss} for n, loss in losses.items()]}], 100)
+    2.0
+    """
     return statistics.fmean(
         row["loss"]
         for record in records

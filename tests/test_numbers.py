@@ -554,8 +554,8 @@ CLAIMS = [
     ),
     Claim(
         BIPE,
-        "At 128 tokens each is behind the encoding that it is made of, and ALiBi alone has the least perplexity at "
-        "every length.",
+        "At 128 tokens each BiPE is behind the encoding that it is made of, and ALiBi alone has the least perplexity "
+        "at every length.",
         holds=lambda: alibi_leads("bipe-figure-4-english"),
     ),
     Claim(

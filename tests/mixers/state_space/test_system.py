@@ -20,10 +20,10 @@ SYSTEMS = {
 }
 
 
-def make(name, kind=torch.float64, width=3, state=64):
+def make(name, kind=torch.float64, width=3, state=64, **more):
     torch.manual_seed(0)
     mixer, options = SYSTEMS[name]
-    return made.mixer(mixer, width=width, state=state, **options).to(kind)
+    return made.mixer(mixer, width=width, state=state, **options, **more).to(kind)
 
 
 def whole(z):
@@ -181,11 +181,12 @@ def test_stays_finite_and_bounded_far_out(name):
 
 
 def test_a_derivative_forward():
-    system, u = make("s4", state=4).discretise(), torch.randn(3, 2, 20, dtype=torch.float64)
-    y, slope = torch.func.jvp(lambda u: system.run(u)[0], (u,), (u,))
+    """Of the whole layer, which without a map behind it is linear."""
+    layer, u = make("s4", state=4, output="none"), torch.randn(2, 20, 3, dtype=torch.float64)
+    y, slope = torch.func.jvp(lambda u: layer(u, layout=Layout.of(u))[0], (u,), (u,))
     torch.testing.assert_close(slope, y)
 
 
 def test_what_it_returns_is_its_own():
-    system, u = make("s4", state=4).discretise(), torch.randn(3, 1, 20, dtype=torch.float64, requires_grad=True)
-    system.run(u)[0].add_(1).sum().backward()
+    layer, u = make("s4", state=4, output="none"), torch.randn(1, 20, 3, dtype=torch.float64, requires_grad=True)
+    layer(u, layout=Layout.of(u))[0].add_(1).sum().backward()

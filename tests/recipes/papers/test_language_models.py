@@ -183,6 +183,9 @@ def test_what_was_learned_is_drawn_against_tokens():
     batch = runs[0].experiment.training.batch
     drawn = text_grid.learning({"rope": runs}).data["series"]["rope"]
     assert drawn == {"x": [2 * batch * 8, 4 * batch * 8], "y": [math.exp(2), math.exp(0.5)]}
+    lost = a_run({8: 1.0})
+    lost.metrics.extend({"kind": "validation", "step": step, "loss": loss} for step, loss in ((1, None), (2, 1e4)))
+    assert text_grid.learning({"rope": [lost]}).to_json()["data"]["series"]["rope"]["y"] == [None, None]
 
 
 def test_other_texts_are_measured_as_the_run_was_tested(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,8 +14,9 @@ from ...report.formatting import percent, spread
 
 
 def validations(run: Run, what: str = "accuracy") -> dict[int, float]:
-    """Accuracy or loss on validation strings, by step."""
-    return {row["step"]: row[what] for row in run.metrics if row["kind"] == "validation"}
+    """Accuracy or loss on validation strings, by step; NaN where it was not finite."""
+    rows = [row for row in run.metrics if row["kind"] == "validation"]
+    return {row["step"]: math.nan if row[what] is None else row[what] for row in rows}
 
 
 def curve(runs: Sequence[Run], what: str = "accuracy") -> tuple[list[float], list[float]]:

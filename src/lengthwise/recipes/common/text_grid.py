@@ -17,11 +17,10 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import exp
 from pathlib import Path
 from typing import Annotated, Any
 
-from ...evaluate import Way
+from ...evaluate import Loss, Way
 from ...evaluate.long_context import BREAKS, HOLDS, standing
 from ...files import finite
 from ...lab import Experiment, Run, measure_far_tokens, measure_perplexity, plan_language_models
@@ -149,8 +148,8 @@ def learning(finished: Mapping[str, Sequence[Run]]) -> Panel:
     series = {}
     for column, runs in finished.items():
         steps, losses = curve(runs, "loss")
-        tokens = runs[0].experiment.training.batch * _trained(finished)
-        series[column] = ([step * tokens for step in steps], [exp(loss) for loss in losses])
+        tokens_a_step = runs[0].experiment.training.batch * _trained(finished)
+        series[column] = ([step * tokens_a_step for step in steps], [Loss(loss, 0).perplexity for loss in losses])
     caption = "On validation windows of the trained length, by the mean loss of the seeds."
     return line_chart("Perplexity by tokens of training", caption, "tokens", "perplexity", series, log_y=True)
 
