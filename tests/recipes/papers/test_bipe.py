@@ -16,6 +16,13 @@ def runs(tmp_path_factory):
     return [outcome.run for outcome in outcomes if outcome.run]
 
 
+def test_figure_3_counts_modulo_what_it_is_told():
+    tasks_of = [
+        recipes.get("bipe", "figure-3", *of).experiments[0].task for of in (("paper",), ("laptop", ["modulus=11"]))
+    ]
+    assert tasks_of[0] == tasks_of[1] != recipes.get("bipe", "figure-3", "laptop").experiments[0].task
+
+
 def test_figure_3(runs):
     recipe = recipes.get("bipe", "figure-3", "smoke")
     assert len(runs) == len(recipe.experiments) == 6

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 from .... import tasks
 from ....insight import ChainScores, add_chains, score_chains
@@ -17,7 +17,7 @@ from ....tasks.arithmetic_steps import ArithmeticSteps
 from ...base import Recipe, Scale
 from ...common.curves import curves, ended
 from ...common.grid import Cell, Grid, Model, loaded
-from ...common.rules import described, differences_from_paper, rules_of, settings_of
+from ...common.rules import Rule, described, differences_from_paper, rules_of, settings_of
 
 TASK = "arithmetic-steps"
 ENCODINGS = {
@@ -45,9 +45,12 @@ class WidthKey(NamedTuple):
     width: int
 
 
-def recipe(scale: Scale) -> Recipe:
+def recipe(
+    scale: Scale, *, modulus: Annotated[int | None, "Count modulo this, not as the scale does."] = None
+) -> Recipe:
     """Arithmetic with its steps written down: BiPE-RoPE and BiPE-ALiBi beside four encodings, at small widths."""
-    settings = settings_of(RULES[scale], TASK, "*")
+    rules = [*RULES[scale], *([] if modulus is None else [Rule("*", "*", {"task.modulus": modulus})])]
+    settings = settings_of(rules, TASK, "*")
 
     def report(finished: Mapping[WidthKey, list[Run]], device: str) -> list[Panel]:
         chains = {key: chain_scores(runs, settings, device) for key, runs in finished.items()}
@@ -57,20 +60,20 @@ def recipe(scale: Scale) -> Recipe:
             caption = "Share of next tokens that are right, with the right ones before them, on validation strings."
             panels.append(curves(f"Learning at width {width}", caption, mine))
         same = "The form of the task, layers, heads, optimiser and weight decay are as published."
-        return [*panels, *differences_from_paper(RULES, scale, [TASK], list(ENCODINGS), same)]
+        return [*panels, *differences_from_paper({**RULES, scale: rules}, scale, [TASK], list(ENCODINGS), same)]
 
     keys = [WidthKey(encoding, width) for width in settings["widths"] for encoding in ENCODINGS]
     return Recipe(
         title="BiPE, Figure 3: arithmetic with every step written down",
         description=described(__name__, operators=settings["operators"]),
-        grid=Grid([Cell(key, partial(planned, scale, key), label=key.encoding) for key in keys]),
+        grid=Grid([Cell(key, partial(planned, rules, key), label=key.encoding) for key in keys]),
         report=report,
     )
 
 
-def planned(scale: Scale, key: WidthKey) -> list[Experiment]:
+def planned(rules: Sequence[Rule], key: WidthKey) -> list[Experiment]:
     """The runs of one encoding at one width."""
-    settings = {**settings_of(RULES[scale], TASK, key.encoding), "model.width": key.width}
+    settings = {**settings_of(rules, TASK, key.encoding), "model.width": key.width}
     operators, seeds = settings.pop("operators"), settings.pop("seeds")
     del settings["widths"]
     task = tasks.get(TASK, modulus=settings.pop("task.modulus"))
