@@ -26,8 +26,9 @@ from torch import Tensor
 #
 # Shapes: … any, R series at once, T coefficients.
 
-SHORT = 128
-"""Up to this length T² multiplications are faster than a transform's (measured on a CPU)."""
+SHORT, LONG = 40, 256
+"""Up to SHORT coefficients a product with a series' matrix is faster than a transform. Above it the matrix leaves the
+cache, and pays if about T - SHORT series share it; above LONG it was not tried (measured on a CPU)."""
 
 
 def convolve(u: Tensor, k: Tensor) -> Tensor:
@@ -37,8 +38,8 @@ def convolve(u: Tensor, k: Tensor) -> Tensor:
     >>> convolve(torch.tensor([[1.0, 2.0, 0.0]]), torch.tensor([[1.0, 10.0, 100.0]])).round().tolist()
     [[1.0, 12.0, 120.0]]
     """
-    T = u.shape[-1]
-    if T <= SHORT:
+    R, T = u.shape[-2:]
+    if min(LONG, SHORT + R) >= T:
         return u @ _toeplitz(k[..., 0, :]).mT
     n = _size(2 * T)
     return torch.fft.irfft(torch.fft.rfft(u, n) * torch.fft.rfft(k, n), n)[..., :T]
@@ -95,17 +96,15 @@ def delay(u: Tensor) -> Tensor:
 
 
 def reciprocal(d: Tensor) -> Tensor:
-    """1/d mod z^T of (…,1,T) with d_0 = 1: by substitution, or where T is long by Newton's iteration, every round
-    of which doubles what is right.
+    """1/d mod z^T of (…,1,T) with d_0 = 1: its beginning by substitution, then by Newton's iteration, every round of
+    which doubles what is right.
 
     >>> reciprocal(torch.tensor([[1.0, -2.0, 0.0, 0.0]])).round().tolist()
     [[1.0, 2.0, 4.0, 8.0]]
     """
-    T = d.shape[-1]
-    if T <= SHORT:
-        one = torch.eye(T, 1, dtype=d.dtype, device=d.device).expand(*d.shape, 1)
-        return torch.linalg.solve_triangular(_toeplitz(d), one, upper=False, unitriangular=True)[..., 0]
-    h = torch.ones_like(d[..., :1])
+    T, m = d.shape[-1], min(d.shape[-1], SHORT)
+    one = torch.eye(m, 1, dtype=d.dtype, device=d.device).expand(*d.shape[:-1], m, 1)
+    h = torch.linalg.solve_triangular(_toeplitz(d[..., :m]), one, upper=False, unitriangular=True)[..., 0]
     while h.shape[-1] < T:
         m = min(2 * h.shape[-1], T)
         h = F.pad(h, (0, m - h.shape[-1]))
