@@ -30,7 +30,7 @@ def reproduce(
         "smoke: seconds; laptop: minutes to an hour on two cores; overnight: nearer to the published, in hours a row; "
         "paper: the published setting.",
     ] = "laptop",
-    only: Annotated[list[str] | None, "Run only this row of the table; repeat it for more.", Typed("ROW")] = None,
+    only: Annotated[list[str] | None, "Run only this row, or cell 'ROW, COLUMN'; repeat it.", Typed("ROW")] = None,
     settings: Annotated[list[str] | None, "An input of the recipe, such as checkpoint=PATH; repeat it.", SET] = None,
     running: Running,
 ) -> None:

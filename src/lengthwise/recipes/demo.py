@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from .. import tasks
-from ..lab import Experiment, Run, load_model, load_task, plan
+from ..lab import Experiment, load_model, load_task, plan
 from ..report import Panel
 from ..verify import Unknown, claim_of
 from ..verify.certification import decide
@@ -78,14 +78,10 @@ def recipe(scale: Scale) -> Recipe:
 def certified(finished: Finished, device: str, seconds: float) -> list[Panel]:
     """Proves or refutes each run and keeps that beside it, where its page finds it. Nothing is decided twice."""
     for run in [*finished["usual"], *finished["steady"]]:
-        _certify(run, seconds)
+        before = recorded_verdict(run)
+        if before is None or isinstance(before.verdict, Unknown):
+            subject = subject_of("certify", run, None)
+            claim = subject.claim.to_json()
+            keep(run, decide(subject, seconds).verdict, claim)
         extract_for_page(run, load_model(run), claim_of(load_task(run)), seconds)
     return []
-
-
-def _certify(run: Run, seconds: float) -> None:
-    before = recorded_verdict(run)
-    if before is None or isinstance(before.verdict, Unknown):
-        subject = subject_of("certify", run, None)
-        claim = subject.claim.to_json()
-        keep(run, decide(subject, seconds).verdict, claim)

@@ -67,6 +67,16 @@ def test_only_the_rows_asked_for_are_planned(planned):
     assert len(part.experiments) == len(planned) == 8, "and once"
 
 
+def test_a_cell_can_be_run_alone(planned):
+    recipe = recipes.get("regulargpt", "table-1", "laptop")
+    part = recipe.only(["d-2, rnn", "parity, regular-gpt C=2", "tomita-3"])
+    assert [cell.name for cell in part.grid.cells if cell.label == "d-2"] == ["d-2, rnn"]
+    assert len(part.experiments) == 6
+    assert sorted(planned) == ["d-2", "parity", *["tomita-3"] * 4]
+    with pytest.raises(Error, match="Did you mean 'd-2, rnn'"):
+        recipe.only(["d-2, rn"])
+
+
 def test_every_recipe_plans_late(monkeypatch):
     """To list the recipes, or to get one, costs no plan."""
     for name, module in sys.modules.items():

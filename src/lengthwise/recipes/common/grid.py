@@ -34,6 +34,11 @@ class Cell(Generic[Key]):
     label: str = ""
     """The name of the cell's row, which `--only` takes; empty where the table has no rows to choose from."""
 
+    @property
+    def name(self) -> str:
+        """The name of this cell alone, which `--only` takes too: of most tables "ROW, COLUMN"."""
+        return ", ".join(map(str, self.key)) if isinstance(self.key, tuple) else self.label
+
     @cached_property
     def experiments(self) -> list[Experiment]:
         return self.plan()
@@ -45,6 +50,8 @@ class Grid(Generic[Key]):
     >>> grid = Grid(Cell((task, model), list, label=task) for task in ("parity", "d-2") for model in ("rnn", "lstm"))
     >>> [cell.key for cell in grid.only(["d-2"]).cells]
     [('d-2', 'rnn'), ('d-2', 'lstm')]
+    >>> [cell.key for cell in grid.only(["parity, lstm"]).cells]
+    [('parity', 'lstm')]
     """
 
     cells: Sequence[Cell[Key]] = ()
@@ -71,15 +78,15 @@ class Grid(Generic[Key]):
         return list(dict.fromkeys(cell.label for cell in self.cells if cell.label))
 
     def only(self, labels: Iterable[str]) -> Grid[Key]:
-        """The rows of these names."""
+        """The rows and cells of these names."""
         known = self.rows
         if len(known) < 2:
             raise Error("There are no rows to choose from. Leave --only out.")
-        names = list(labels)
-        for label in names:
-            if label not in known:
-                raise UnknownName("row", label, known)
-        return Grid([cell for cell in self.cells if cell.label in names])
+        names = set(labels)
+        for name in names - {each for cell in self.cells for each in (cell.label, cell.name)}:
+            row = name.partition(",")[0]
+            raise UnknownName("row", name, [cell.name for cell in self.cells if cell.label == row] or known)
+        return Grid([cell for cell in self.cells if names & {cell.label, cell.name}])
 
     def finished(self, runs: Iterable[Run]) -> dict[Key, list[Run]]:
         """The finished runs by cell, in the order of the cells; a cell without any is left out."""

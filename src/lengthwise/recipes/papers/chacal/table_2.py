@@ -165,18 +165,15 @@ def _table(finished: Mapping[Key, list[Run]], scored: Mapping[Key, list[Shares]]
         "loss": lambda row: f"{row['loss']:.4f}",
         "exact match, max / mean ± std": lambda row: row["words"],
         "by operations": lambda row: ", ".join(f"{n}: {percent(share)}" for n, share in row["by_operations"].items()),
-        "as in training: stories, boxes, touched": _by_share,
+        "as in training: stories, boxes, touched": lambda row: ", ".join(
+            percent(statistics.fmean(each[of] for each in row["drawn_as_trained"])) for of in Shares._fields
+        ),
         "time": lambda row: "–" if row["time"] is None else f"×{row['time']:.2f}",
         "published loss, exact match, time": _published,
         "training": lambda row: duration(row["train_seconds"]),
     }
     sentence = " ".join(_beside(scored, form) for form in dict.fromkeys(form for form, _ in finished))
     return record_table("Measured beside published", _caption(finished), records, columns, finding=sentence)
-
-
-def _by_share(row: Mapping[str, Any]) -> str:
-    shares = row["drawn_as_trained"]
-    return ", ".join(percent(statistics.fmean(each[of] for each in shares)) for of in Shares._fields)
 
 
 def _published(row: Mapping[str, Any]) -> str:

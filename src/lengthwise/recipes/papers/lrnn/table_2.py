@@ -124,7 +124,10 @@ def checkpoints(finished: Mapping[Key, Sequence[Run]]) -> Panel:
                 "overflowed": {what: overflowed(runs, [n], checkpoint) for what, (n, checkpoint) in at.items()},
             }
         )
-        spread = [_spread(s.max, s.mean, s.std) for s in scores.values()]
+        spread = [
+            percent(s.mean) if s.std is None else f"{percent(s.max)} / {percent(s.mean)} ± {100 * s.std:.1f}"
+            for s in scores.values()
+        ]
         verdict = "fails already in training" if failed else "learned"
         numbers = [percent(majority[question.tested]), *spread, "–" if published is None else percent(published)]
         rows.append([_named(task, model), *numbers, verdict])
@@ -146,10 +149,6 @@ def _caption(finished: Mapping[Key, Sequence[Run]]) -> str:
 
 def _named(task: str, model: str) -> str:
     return f"{TASKS[task].label}, {LABELS.get(model, model)}"
-
-
-def _spread(most: float, mean: float, std: float | None) -> str:
-    return percent(mean) if std is None else f"{percent(most)} / {percent(mean)} ± {100 * std:.1f}"
 
 
 def _learning(task: str, finished: Mapping[Key, Sequence[Run]]) -> Panel:
