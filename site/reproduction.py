@@ -657,7 +657,7 @@ def by_steps(file: Path) -> str:
     for run in found["runs"]:
         at = dict(zip(found["steps"], run["accuracy"], strict=False))
         rows.append([run["name"], *(percent(at[n]) if n in at else "–" for n in steps), percent(max(run["accuracy"]))])
-    head = ["accuracy at 500 after steps", *(f"{n:,}" for n in steps), "best of these evaluations"]
+    head = [f"{found['what']} after steps", *(f"{n:,}" for n in steps), "best of these evaluations"]
     return f"{found['caption']} {counted}\n\n{markdown(head, rows)}"
 
 

@@ -96,9 +96,10 @@ def test_a_jump_is_told_from_a_rise(made):
 def test_accuracy_by_steps(made, tmp_path):
     assert made.by_steps(tmp_path / "none.json") == ""
     runs = [{"name": "Sum, seed 0", "published": 0.9, "accuracy": [0.9, 0.5]}]
-    content = {"caption": "Why.", "steps": [2000, 4000], "shown": [4000], "runs": runs}
+    content = {"what": "sums", "caption": "Why.", "steps": [2000, 4000], "shown": [4000], "runs": runs}
     (tmp_path / "by-steps.json").write_text(json.dumps(content))
-    caption, *_, last = made.by_steps(tmp_path / "by-steps.json").splitlines()
+    caption, _, head, _, last = made.by_steps(tmp_path / "by-steps.json").splitlines()
+    assert head == "| sums after steps | 4,000 | best of these evaluations |"
     assert caption == "Why. Counted so, 1 of 1 runs are within 5 points of the published number."
     assert last == "| Sum, seed 0 | 50.0 | 90.0 |"
 
