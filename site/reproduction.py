@@ -638,7 +638,8 @@ def section(item: Item) -> str:
             verdict, words, table = findings[scale]
             said = f"**{verdict.capitalize()}** (`{scale}`). {words} {item.words.get(scale, '')}"
             parts += [said.strip(), table]
-        parts.append(by_steps(item.folder(scale) / "by-steps.json"))
+            # A figure whose table stands at another item has its steps there too.
+            parts += [by_steps(item.folder(scale) / "by-steps.json")] if table else []
     parts += [] if findings else [f"**{NOT_RUN.capitalize()}.**"]
     return "\n\n".join(filter(None, [*parts, item.words.get("why")]))
 
@@ -648,9 +649,10 @@ def by_steps(file: Path) -> str:
     if not file.exists():
         return ""
     found = json.loads(file.read_text(encoding="utf-8"))
-    best = [abs(max(run["accuracy"]) - run["published"]) <= WITHIN for run in found["runs"]]
-    counted = (
-        f"Counted so, {sum(best)} of {len(best)} runs are within {100 * WITHIN:.0f} points of the published number."
+    compared = [run for run in found["runs"] if "published" in run]
+    best = [abs(max(run["accuracy"]) - run["published"]) <= WITHIN for run in compared]
+    counted = compared and (
+        f" Counted so, {sum(best)} of {len(best)} runs are within {100 * WITHIN:.0f} points of the published number."
     )
     steps = [step for step in found["steps"] if step in found["shown"]]
     rows = []
@@ -658,7 +660,7 @@ def by_steps(file: Path) -> str:
         at = dict(zip(found["steps"], run["accuracy"], strict=False))
         rows.append([run["name"], *(percent(at[n]) if n in at else "–" for n in steps), percent(max(run["accuracy"]))])
     head = [f"{found['what']} after steps", *(f"{n:,}" for n in steps), "best of these evaluations"]
-    return f"{found['caption']} {counted}\n\n{markdown(head, rows)}"
+    return f"{found['caption']}{counted or ''}\n\n{markdown(head, rows)}"
 
 
 def text() -> str:

@@ -102,6 +102,8 @@ def test_accuracy_by_steps(made, tmp_path):
     assert head == "| sums after steps | 4,000 | best of these evaluations |"
     assert caption == "Why. Counted so, 1 of 1 runs are within 5 points of the published number."
     assert last == "| Sum, seed 0 | 50.0 | 90.0 |"
+    (tmp_path / "by-steps.json").write_text(json.dumps({**content, "runs": [{"name": "Sum", "accuracy": [0.9, 0.5]}]}))
+    assert made.by_steps(tmp_path / "by-steps.json").startswith("Why.\n\n| sums after")
 
 
 def test_boxes_are_compared_by_stories_drawn_as_published(made):

@@ -83,7 +83,7 @@ class Grid(Generic[Key]):
         if len(known) < 2:
             raise Error("There are no rows to choose from. Leave --only out.")
         names = set(labels)
-        for name in names - {each for cell in self.cells for each in (cell.label, cell.name)}:
+        for name in sorted(names - {each for cell in self.cells for each in (cell.label, cell.name)}):
             row = name.partition(",")[0]
             raise UnknownName("row", name, [cell.name for cell in self.cells if cell.label == row] or known)
         return Grid([cell for cell in self.cells if names & {cell.label, cell.name}])
