@@ -41,6 +41,8 @@ class Traits:
     """It reads of `placed` where segments begin, so the model must have an encoding that knows (`has_segments`)."""
     knows_order: str = ""
     """How it knows the order of tokens, as a clause; with that, no encoding of positions may act on its attention."""
+    takes_ends: bool = False
+    """It is called with `ends`, whether the state after the last token is asked for, which costs it as much as y."""
     takes_level: bool = False
     """It is called with `level`, what an adaptive depth has to say (`Level`)."""
     shares_pad: bool = False

@@ -90,6 +90,8 @@ class Layer(nn.Module):
             return self._gradient_checkpointing_func(run, x, layout, level)
         traits = self.mixer.traits
         told: dict[str, Any] = {"level": level} if traits.takes_level else {}
+        if traits.takes_ends:
+            told["ends"] = cache is not None
         if traits.takes_position:
             told["placed"] = placed
         read = x
@@ -108,9 +110,7 @@ class Layer(nn.Module):
             if state is None or state is not before:  # what grew in place is the cache's already
                 cache.keep(place, state)
         y = F.dropout(y, self.dropout, self.training)
-        if not self.residual:
-            return y
-        x = x + y
+        x = x + y if self.residual else y
         if not self.feeds:
             return x
         if self.post:

@@ -9,6 +9,8 @@ import torch
 
 from lengthwise.errors import Error, ShapeError, UnknownName
 from lengthwise.mixers import Layout
+from lengthwise.mixers.state_space.system import System
+from lengthwise.models import LengthwiseForCausalLM, presets
 
 from .. import made
 
@@ -201,3 +203,28 @@ def test_refuses_states_of_other_rows_and_layers(name, T):
     wrong = state._replace(recent=x if state.recent is None else None)
     with pytest.raises(ShapeError, match=f"{layer.name}: recent of the state must be"):
         layer(x, layout=Layout.of(x, past=T), state=wrong)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_outputs_are_the_same_where_nobody_asks_for_the_state(name):
+    layer, x = make(name).double(), torch.randn(2, 7, 3, dtype=torch.float64)
+    packed = Layout.from_sequences(torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 2, 2, 2]]))
+    _, start = layer(x, layout=Layout.of(x))
+    for layout, state in ((Layout.of(x), None), (Layout.of(x, past=7), start), (packed, None)):
+        whole, _ = layer(x, layout=layout, state=state)
+        torch.testing.assert_close(layer(x, layout=layout, state=state, ends=False)[0], whole, rtol=0, atol=0)
+    for some in ({"ends": False}, {}):
+        convolves = getattr(layer, "convolves", False)
+        assert (layer(x, layout=Layout.of(x), **some)[1] is None) == (convolves and "ends" in some)
+
+
+@pytest.mark.parametrize("name", ["s4", "s4d", "liquid-s4"])
+def test_a_model_asks_for_the_state_only_to_keep_it(name, monkeypatch):
+    asked = []
+    run = System.run
+    monkeypatch.setattr(System, "run", lambda *a, ends=True: asked.append(ends) or run(*a, ends=ends))
+    model = LengthwiseForCausalLM(getattr(presets, name.replace("-", "_"))(5, width=4, layers=1))
+    tokens = torch.zeros(1, 3, dtype=torch.long)
+    for use_cache in (False, True):
+        model(tokens, use_cache=use_cache)
+    assert asked == [False, True]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -53,7 +53,7 @@ class SpaceState(NamedTuple):
 
 
 class StateSpace(Mixer):
-    """A subclass gives `mix`: u (B,T,D) -> SSM(u), the state."""
+    """A subclass gives `mix`: u (B,T,D) -> SSM(u) and, if it `ends`, the state after it."""
 
     name: str
 
@@ -67,16 +67,16 @@ class StateSpace(Mixer):
         """The precision of the recurrence."""
         return torch.promote_types(self.skip.dtype, torch.float32)
 
-    def forward(self, x: Tensor, *, layout: Layout, state: SpaceState | None = None) -> tuple[Tensor, SpaceState]:
+    def forward(self, x: Tensor, *, layout: Layout, state: Any = None, ends: bool = True) -> tuple[Tensor, Any]:
         if x.shape[1] == 0 and layout.piece is None:
             raise Error(f"{self.name}: there must be at least one token, got T = 0.")
         with torch.autocast(x.device.type, enabled=False):
             u = x.to(self.kind)
-            y, state = self.mix(u, layout, state)
+            y, end = self.mix(u, layout, state, ends)
             y = y + self.skip * u
-        return self.output(y.to(x.dtype)), state
+        return self.output(y.to(x.dtype)), end
 
-    def mix(self, u: Tensor, layout: Layout, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+    def mix(self, u: Tensor, layout: Layout, state: SpaceState | None, ends: bool) -> tuple[Tensor, Any]:
         raise NotImplementedError
 
     def _check_state(self, state: SpaceState, like: SpaceState) -> None:
@@ -92,6 +92,7 @@ class StateSpace(Mixer):
 class Convolutional(StateSpace):
     """One `System` a channel. A subclass gives `discretise`, and may widen `whole` and `advance`."""
 
+    traits = Traits(takes_ends=True)
     convolves = True
     """Whether whole sequences can be convolved."""
 
@@ -134,10 +135,10 @@ class Convolutional(StateSpace):
     def discretise(self) -> System:
         raise NotImplementedError
 
-    def whole(self, system: System, u: Tensor, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+    def whole(self, system: System, u: Tensor, state: SpaceState | None, ends: bool) -> tuple[Tensor, Any]:
         """y and u (D,B,T); both states with the channels first, too."""
-        y, end = system.run(u, None if state is None else state.x)
-        return y, SpaceState(end)
+        y, end = system.run(u, state and state.x, ends=ends)
+        return y, None if end is None else SpaceState(end)
 
     def advance(self, system: System, u: Tensor, state: SpaceState) -> tuple[Tensor, SpaceState]:
         """y and u (B,D)."""
@@ -148,28 +149,26 @@ class Convolutional(StateSpace):
         """The state before the first token, for the rows of u."""
         return SpaceState(system.a.new_zeros(len(u), *system.a.shape))
 
-    def mix(self, u: Tensor, layout: Layout, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+    def mix(self, u: Tensor, layout: Layout, state: SpaceState | None, ends: bool) -> tuple[Tensor, Any]:
         system = self.discretise()
         if state is not None:
             self._check_state(state, self.fresh(system, u))
         if not self.convolves or (state is not None and (u.shape[1] == 1 or not layout.plain)):
             return self._by_steps(system, u, layout, self.fresh(system, u) if state is None else state)
-        if layout.plain:
-            return self._by_channel(system, u, state)
-        return self._by_sequence(system, u, layout)
+        return self._by_channel(system, u, state, ends) if layout.plain else self._by_sequence(system, u, layout)
 
-    def _by_channel(self, system: System, u: Tensor, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+    def _by_channel(self, system: System, u: Tensor, state: SpaceState | None, ends: bool) -> tuple[Tensor, Any]:
         rows = u.shape[:2]
-        y, state = self.whole(system, transposed(u.flatten(0, 1)).unflatten(1, rows), state and state.swapped())
-        return transposed(y.flatten(1)).unflatten(0, rows), state.swapped()
+        y, end = self.whole(system, transposed(u.flatten(0, 1)).unflatten(1, rows), state and state.swapped(), ends)
+        return transposed(y.flatten(1)).unflatten(0, rows), end and end.swapped()
 
     def _by_sequence(self, system: System, u: Tensor, layout: Layout) -> tuple[Tensor, SpaceState]:
         unpacked, state = UnpackedRows(layout), self.fresh(system, u)
         if len(unpacked) == 0:
             return torch.zeros_like(u), state
-        y, ends = self._by_channel(system, unpacked.take_apart(u, to_the_right=True), None)
+        y, ended = self._by_channel(system, unpacked.take_apart(u, to_the_right=True), None, True)
         owner = unpacked.owner[unpacked.closes]
-        state = state.map(lambda old, end: old.index_copy(0, owner, end[unpacked.closes]), ends)
+        state = state.map(lambda old, end: old.index_copy(0, owner, end[unpacked.closes]), ended)
         return unpacked.put_together(y, to_the_right=True), state
 
     def _by_steps(self, system: System, u: Tensor, layout: Layout, state: SpaceState) -> tuple[Tensor, SpaceState]:
@@ -199,7 +198,7 @@ class Scanned(StateSpace):
         """(B,T,n) -> (B,T,D)"""
         raise NotImplementedError
 
-    def mix(self, u: Tensor, layout: Layout, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+    def mix(self, u: Tensor, layout: Layout, state: SpaceState | None, ends: bool) -> tuple[Tensor, SpaceState]:
         a, v = self.transitions(u)
         if state is not None:
             self._check_state(state, SpaceState(v[:, 0]))

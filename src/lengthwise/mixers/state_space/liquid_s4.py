@@ -21,7 +21,7 @@ Shapes: B batch, T tokens, D channels, n complex entries of a channel's state, P
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
@@ -60,18 +60,18 @@ class LiquidS4(S4):
         recent = u.new_zeros(len(u), u.shape[-1], self.order - 1) if self.convolves else None
         return SpaceState(super().fresh(system, u).x, recent)
 
-    def whole(self, system: System, u: Tensor, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
-        y, end = system.run(u, None if state is None else state.x)
-        recent = None if state is None else state.recent
+    def whole(self, system: System, u: Tensor, state: SpaceState | None, ends: bool) -> tuple[Tensor, Any]:
+        y, end = system.run(u, state and state.x, ends=ends)
+        recent = state and state.recent
         recent = u.new_zeros(*u.shape[:2], self.order - 1) if recent is None else recent
         inputs = torch.cat([recent, u], -1)
         for b, v in self._terms(system, inputs):
             if self.kernel == "pb":
                 y = y + _now(system, b)[:, None] * v
             else:
-                more, further = system._replace(b=b).run(v)
-                y, end = y + more, end + further
-        return y, SpaceState(end, inputs[..., u.shape[-1] :])
+                more, further = system._replace(b=b).run(v, ends=ends)
+                y, end = y + more, None if end is None or further is None else end + further
+        return y, None if end is None else SpaceState(end, inputs[..., u.shape[-1] :])
 
     def advance(self, system: System, u: Tensor, state: SpaceState) -> tuple[Tensor, SpaceState]:
         y, x = system.step(u, state.x)

@@ -5,7 +5,7 @@
 Without p and q this is a convolution of u with Re(c a^k b). With them r_t is one more input, which its own past
 decides. As power series in z, one coefficient a token, where V(w) is the one of Re(w a^k):
 
-    r = z V(q b) u - z V(q p) r      so      r = L u  with  L = h z V(q b),  h = 1 / (1 + z V(q p))
+    r = z V(q b) u - z V(q p) r      so      r = L u  with  L = z V(q b) / d,  d = 1 + z V(q p)
     y = V(c b) u - V(c p) r          so      y = K u  with  K = V(c b) - V(c p) L
 
 This is Woodbury's identity, as in S4; but cutting a series off at z^T is exact, where S4's generating function at the
@@ -95,21 +95,22 @@ def delay(u: Tensor) -> Tensor:
     return F.pad(u, (1, 0))[..., :-1]
 
 
-def reciprocal(d: Tensor) -> Tensor:
-    """1/d mod z^T of (…,1,T) with d_0 = 1: its beginning by substitution, then by Newton's iteration, every round of
-    which doubles what is right.
+def quotient(u: Tensor, d: Tensor) -> Tensor:
+    """u / d mod z^T, (…,R,T) and (…,1,T) with d_0 = 1: by substitution, or where T is long as a product with 1/d, which
+    begins so and goes on by Newton's iteration, every round of which doubles what is right.
 
-    >>> reciprocal(torch.tensor([[1.0, -2.0, 0.0, 0.0]])).round().tolist()
+    >>> quotient(torch.tensor([[1.0, 0.0, 0.0, 0.0]]), torch.tensor([[1.0, -2.0, 0.0, 0.0]])).round().tolist()
     [[1.0, 2.0, 4.0, 8.0]]
     """
-    T, m = d.shape[-1], min(d.shape[-1], SHORT)
-    one = torch.eye(m, 1, dtype=d.dtype, device=d.device).expand(*d.shape[:-1], m, 1)
-    h = torch.linalg.solve_triangular(_toeplitz(d[..., :m]), one, upper=False, unitriangular=True)[..., 0]
+    T = d.shape[-1]
+    if T <= SHORT:
+        return torch.linalg.solve_triangular(_toeplitz(d[..., 0, :]), u.mT, upper=False, unitriangular=True).mT
+    h = quotient(torch.eye(1, SHORT, dtype=d.dtype, device=d.device).expand_as(d[..., :SHORT]), d[..., :SHORT])
     while h.shape[-1] < T:
         m = min(2 * h.shape[-1], T)
         h = F.pad(h, (0, m - h.shape[-1]))
         h = 2 * h - convolve(h, convolve(h, d[..., :m]))
-    return h
+    return convolve(u, h)
 
 
 class Coupling(NamedTuple):
@@ -138,35 +139,37 @@ class System(NamedTuple):
         """K (D,T)."""
         return self._series(powers(self.a, T))[0][:, 0]
 
-    def run(self, u: Tensor, x: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """y (D,B,T) and the last state, of u (D,B,T) after the state x, (D,B,n), by convolution."""
+    def run(self, u: Tensor, x: Tensor | None = None, *, ends: bool = True) -> tuple[Tensor, Tensor | None]:
+        """y (D,B,T) of u (D,B,T) after the state x, (D,B,n), by convolution, and if it `ends` the state after u."""
         T = u.shape[-1]
         a_k = powers(self.a, T + 1)
-        back = a_k[..., :T].flip(-1)
         K, coupled = self._series(a_k[..., :T])
-        y, end = convolve(u, K), _sum(self.b[..., None] * back, u)
+        y, r = convolve(u, K), 0
         if x is not None:
-            y, end = y + _real(self.c[:, None] * x, a_k[..., 1:]), end + a_k[:, None, :, T] * x
-        if coupled is not None and self.coupling is not None:
-            (L, h, V_cp), (p, q) = coupled, self.coupling
-            r = convolve(u, L)
-            if x is not None:
-                of_x = convolve(_real(q[:, None] * x, a_k[..., :T]), h)
-                y, r = y - convolve(of_x, V_cp), r + of_x
-            end = end - _sum(p[..., None] * back, r)
+            y = y + _real(self.c[:, None] * x, a_k[..., 1:])
+            if coupled is not None:
+                _, q, _, d, V_cp = coupled
+                r = quotient(_real(q[:, None] * x, a_k[..., :T]), d)
+                y = y - convolve(r, V_cp)
+        if not ends:
+            return y, None
+        back = a_k[..., :T].flip(-1)
+        end = _sum(self.b[..., None] * back, u) + (0 if x is None else a_k[:, None, :, T] * x)
+        if coupled is not None:
+            p, _, L, *_ = coupled
+            end = end - _sum(p[..., None] * back, r + convolve(u, L))
         return y, end
 
-    def _series(self, a_k: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor] | None]:
-        """K, and with coupling L, h and V(c p); (D,1,T) each."""
+    def _series(self, a_k: Tensor) -> tuple[Tensor, tuple[Tensor, ...] | None]:
+        """K (D,1,T), and with coupling p, q and the series L, d and V(c p)."""
         if self.coupling is None:
             return _real((self.c * self.b)[:, None], a_k), None
         p, q = self.coupling
         rows = torch.stack([self.c * self.b, self.c * p, q * self.b, q * p], 1)
         V_cb, V_cp, V_qb, V_qp = _real(rows, a_k).split(1, 1)
-        z_qp = delay(V_qp)
-        h = reciprocal(z_qp + (torch.arange(z_qp.shape[-1], device=z_qp.device) == 0))
-        L = convolve(delay(V_qb), h)
-        return V_cb - convolve(V_cp, L), (L, h, V_cp)
+        d = F.pad(V_qp, (1, 0), value=1)[..., :-1]
+        L = quotient(delay(V_qb), d)
+        return V_cb - convolve(V_cp, L), (p, q, L, d, V_cp)
 
 
 def powers(a: Tensor, T: int) -> Tensor:
