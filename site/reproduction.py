@@ -36,6 +36,10 @@ JUMP = 5
 """Perplexity that rises by more than this factor from one length to the next jumps."""
 
 
+COUNTS_NO_SEEDS = ("Linear RNN", "BiPE")
+"""Papers that average several seeds, or do not say so, and name no number; the recipes have one of their own."""
+
+
 class Finding(NamedTuple):
     """What came out at one scale."""
 
@@ -60,6 +64,8 @@ class Item(NamedTuple):
     """The row and column whose settings stand for the table's."""
     numbers: str = ""
     """What was published besides the setting."""
+    parts: tuple[str, ...] = ()
+    """What of the table was run by itself, and lies in folders with such a word in their names."""
 
     @property
     def title(self) -> str:
@@ -72,18 +78,22 @@ class Item(NamedTuple):
     @property
     def published(self) -> str:
         """The published setting and numbers."""
-        setting = budget(settings_of(self.rules["paper"], *self.cell)) if self.rules else ""
-        return "; ".join(filter(None, [setting, self.numbers]))
+        settings = settings_of(self.rules["paper"], *self.cell) if self.rules else {}
+        stated = {
+            what: value for what, value in settings.items() if what != "seeds" or self.paper not in COUNTS_NO_SEEDS
+        }
+        return "; ".join(filter(None, [stated and budget(stated), self.numbers]))
 
-    def folder(self, scale: str) -> Path:
-        return ROOT / "results" / f"{self.recipe.replace(' ', '-')}-{scale}"
+    def folders(self, scale: str) -> list[Path]:
+        """Those that are there: the whole table's, and its parts'."""
+        recipe = self.recipe.replace(" ", "-")
+        names = ["-".join(filter(None, [recipe, part, scale])) for part in ("", *self.parts)]
+        return [folder for name in names if any((folder := ROOT / "results" / name).glob("results.json*"))]
 
     def results(self) -> dict[str, dict[str, Any]]:
         """By scale what was measured, the nearest to the published setting first."""
-        folders = {scale: self.folder(scale) for scale in SCALES if self.find}
-        return {
-            scale: report.recorded(folder) for scale, folder in folders.items() if any(folder.glob("results.json*"))
-        }
+        folders = {scale: self.folders(scale) for scale in SCALES if self.find}
+        return {scale: joined([report.recorded(each) for each in of]) for scale, of in folders.items() if of}
 
     def findings(self) -> dict[str, Finding]:
         """What each scale says of it."""
@@ -103,6 +113,39 @@ class Item(NamedTuple):
         return " ".join(
             ["lengthwise reproduce", self.recipe, "--scale", scale, *(f"--set {name}=…" for name in needed)]
         )
+
+
+def joined(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Cells of one table, run at different times, as one record of it: of its panels those whose data are rows."""
+    whole, *others = results
+    for other in others:
+        whole["tasks"] += other["tasks"]
+        for what, values in other["provenance"].items():
+            whole["provenance"][what] += values
+        for ours in whole["panels"]:
+            theirs = next((p for p in other["panels"] if p["title"] == ours["title"]), None)
+            if theirs and isinstance(ours["data"], list):
+                ours["data"] = _rows([*ours["data"], *theirs["data"]])
+    return whole
+
+
+def _rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of one name beside each other, and as one row where they have cells.
+
+    >>> a, b, more = {"row": "a", "cells": {"x": 1}}, {"row": "b", "cells": {}}, {"row": "a", "cells": {"y": 2}}
+    >>> _rows([a, b, more])
+    [{'row': 'a', 'cells': {'x': 1, 'y': 2}}, {'row': 'b', 'cells': {}}]
+    >>> _rows([{"row": "a", "n": 1}, {"row": "b", "n": 2}, {"row": "a", "n": 3}])
+    [{'row': 'a', 'n': 1}, {'row': 'a', 'n': 3}, {'row': 'b', 'n': 2}]
+    """
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        alike = by_name.setdefault(row["row"], [])
+        if "cells" in row and alike:
+            alike[0] = {**alike[0], "cells": alike[0]["cells"] | row["cells"]}
+        else:
+            alike.append(row)
+    return [row for alike in by_name.values() for row in alike]
 
 
 def panel(result: Mapping[str, Any], title: str) -> Any:
@@ -217,7 +260,7 @@ def checkpoints(result: dict[str, Any]) -> Finding:
     head = ["", "seeds", "majority", "published", "last, 40", "last, 500", "best, 40", "best, 500"]
     text = (
         "Max / mean ± deviation over seeds, in %, after the last step and at the step that was best on validation "
-        "strings of the training length. Published is the best of all evaluations on the test strings."
+        "strings of the training length. The released code takes the best of all evaluations on the test strings."
     )
     own = "; ".join(
         f"{row['row']} {percent(row[f'last at {far}']['mean'])} ({percent(row[f'best at {far}']['mean'])}), published "
@@ -449,7 +492,7 @@ def perplexities(result: dict[str, Any]) -> Finding:
         ]
         for row in rows
     ]
-    held = [row["model"] for row in rows if max(row["times"].values()) < 1.1]
+    held = [row["model"] for row in rows if round(max(row["times"].values()), 2) <= 1.1]
     rises = sorted((row["times"][lengths[-1]], row["model"]) for row in rows if lengths[-1] in row["times"])
     least, most = (f"×{times:.2f} ({model})" for times, model in (rises[0], rises[-1]))
     said = (
@@ -542,6 +585,11 @@ def corpora(result: dict[str, Any]) -> Finding:
     return Finding(NO_NUMBER, said, markdown(head, cells))
 
 
+def pictured(result: dict[str, Any]) -> Finding:
+    """A figure of curves, of which none has a number to compare: they are on the page of the table's runs."""
+    return Finding(NO_NUMBER, "Its curves are on the page of the same runs.")
+
+
 def elsewhere(find: Callable[[dict[str, Any]], Finding]) -> Callable[[dict[str, Any]], Finding]:
     """The same without its table, which stands at another item."""
     return lambda result: find(result)._replace(table="")
@@ -552,7 +600,10 @@ def said_of(numbers: Mapping[str, Any]) -> str:
 
 
 TUNED = chacal.table_3.PAPER.settings()
-FIGURE_4 = {name: f"{p:g} at {n:,}" for name, (n, p) in bipe.figure_4.PUBLISHED.items()}
+FIGURE_4 = ", ".join(f"{name} {p:g} at {n:,} tokens" for name, (n, p) in bipe.figure_4.PUBLISHED.items())
+LENGTHS = {
+    q.label: settings_of(lrnn.table_2.RULES["paper"], task, "block-lrnn") for task, q in lrnn.table_2.TASKS.items()
+}
 LETTERS = (regulargpt.table_1.RULES, ("parity", "regular-gpt C=2"))
 """RegularGPT's settings on regular languages."""
 ITEMS = (
@@ -569,11 +620,21 @@ ITEMS = (
     ),
     Item("RegularGPT", "Figure 4a", "regulargpt figure-4", fields, *LETTERS, numbers="a picture"),
     Item("RegularGPT", "Figure 4b", "regulargpt figure-4b", newest, regulargpt.table_3.RULES, numbers="a picture"),
-    Item("Linear RNN", "Table 2", "lrnn table-2", checkpoints, lrnn.table_2.RULES, ("modular-sum", "block-lrnn")),
+    Item(
+        "Linear RNN",
+        "Table 2",
+        "lrnn table-2",
+        checkpoints,
+        lrnn.table_2.RULES,
+        ("modular-sum", "block-lrnn"),
+        numbers="steps, batch and rate by the released code; "
+        + "; ".join(f"{name}: layers {s['model.layers']}, rate {s['training.lr']:g}" for name, s in LENGTHS.items()),
+        parts=("s4",),
+    ),
     Item("ChaCAL", "Table 1", "chacal table-1", chains, chacal.chains.RULES),
-    Item("ChaCAL", "Figure 3", "chacal table-1", elsewhere(chains), numbers="curves of the runs of Table 1"),
+    Item("ChaCAL", "Figure 3", "chacal table-1", pictured, numbers="curves of the runs of Table 1"),
     Item("ChaCAL", "Table 2", "chacal table-2", boxes_of_both_forms, chacal.table_2.RULES, ("advanced", "*")),
-    Item("ChaCAL", "Figure 4", "chacal table-2", elsewhere(boxes), numbers="curves of the runs of Table 2"),
+    Item("ChaCAL", "Figure 4", "chacal table-2", pictured, numbers="curves of the advanced form of Table 2"),
     Item(
         "ChaCAL",
         "Table 3",
@@ -585,10 +646,19 @@ ITEMS = (
     Item("ChaCAL", "Figure 5", "chacal figure-5", gammas, chacal.chains.RULES, numbers="a picture"),
     Item("BiPE", "Figure 1", "bipe figure-1", corpora, numbers="a picture, of PG19"),
     Item("BiPE", "Figure 3", "bipe figure-3", of_both_moduli, bipe.figure_3.RULES),
-    Item("BiPE", "Figure 4", "bipe figure-4", with_pairs, bipe.figure_4.RULES, numbers=said_of(FIGURE_4)),
-    Item("BiPE", "Figure 5", "bipe figure-5", stretched, bipe.figure_4.RULES, numbers="a picture"),
+    Item(
+        "BiPE", "Figure 4", "bipe figure-4", with_pairs, bipe.figure_4.RULES, numbers=f"perplexity of PG19: {FIGURE_4}"
+    ),
+    Item(
+        "BiPE",
+        "Figure 5",
+        "bipe figure-5",
+        stretched,
+        bipe.figure_4.RULES,
+        numbers="a picture, after more training with YaRN",
+    ),
     Item("BiPE", "Figure 6", "bipe figure-6", perplexities, bipe.figure_4.RULES, numbers="a picture"),
-    Item("BiPE", "Figures 7 and 8", "bipe figure-1", elsewhere(corpora), numbers="pictures, of arXiv and GitHub"),
+    Item("BiPE", "Figures 7 and 8", "bipe figure-1", elsewhere(corpora), numbers="pictures, of arXiv and PRM800K"),
     Item("BiPE", "Figure 9", "bipe figure-9", perplexities, bipe.figure_4.RULES, numbers="a picture"),
     Item(
         "BiPE",
@@ -630,8 +700,10 @@ def section(item: Item) -> str:
     results, findings = item.results(), item.findings()
     parts = [f"### {item.title}", f"{item.words['shows']}.", f"- Published: {item.published}."]
     for scale in findings:
-        page = f"[page and records](../results/{item.folder(scale).name}/index.html)"
-        parts[-1] += f"\n- Here, `{scale}`: {item.here(scale, results[scale])}; {page}."
+        pages = " and ".join(
+            f"[page and records](../results/{folder.name}/index.html)" for folder in item.folders(scale)
+        )
+        parts[-1] += f"\n- Here, `{scale}`: {item.here(scale, results[scale])}; {pages}."
     parts[-1] += f"\n- Run it: `{item.command}`"
     for scale in SCALES if item.find else ():
         if scale in findings:
@@ -639,7 +711,7 @@ def section(item: Item) -> str:
             said = f"**{verdict.capitalize()}** (`{scale}`). {words} {item.words.get(scale, '')}"
             parts += [said.strip(), table]
             # A figure whose table stands at another item has its steps there too.
-            parts += [by_steps(item.folder(scale) / "by-steps.json")] if table else []
+            parts += [by_steps(item.folders(scale)[0] / "by-steps.json")] if table else []
     parts += [] if findings else [f"**{NOT_RUN.capitalize()}.**"]
     return "\n\n".join(filter(None, [*parts, item.words.get("why")]))
 

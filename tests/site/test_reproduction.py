@@ -154,3 +154,26 @@ def test_two_models_of_boxes_the_other_way_round_are_another_order(made, chain, 
     finding = made.boxes({"panels": [{"title": "Measured beside published", "data": rows}]})
     assert finding.verdict == verdict
     assert ("Standard 2 is above ChaCAL 2 in every seed" in finding.words) == (verdict == "different")
+
+
+def test_cells_that_were_run_at_different_times_are_one_table(made):
+    def result(date, *cells):
+        rows = [{"row": row, "cells": {model: cell("agrees", score)}} for row, model, score in cells]
+        curves = {"title": "Learning", "data": {"x": date}}
+        panels = [{"title": "Measured beside", "data": rows}, curves]
+        return {"tasks": [date], "panels": panels, "provenance": {"date": [date]}}
+
+    whole = made.joined([result("1", ("a", "x", 0.1), ("b", "x", 0.2)), result("2", ("b", "y", 0.3), ("c", "y", 0.4))])
+    assert whole["tasks"] == whole["provenance"]["date"] == ["1", "2"]
+    assert whole["panels"][1]["data"] == {"x": "1"}
+    scores = {r["row"]: {m: c["measured"]["mean"] for m, c in r["cells"].items()} for r in whole["panels"][0]["data"]}
+    assert scores == {"a": {"x": 0.1}, "b": {"x": 0.2, "y": 0.3}, "c": {"y": 0.4}}
+
+
+def test_a_part_of_a_table_is_found_beside_it(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(made, "ROOT", tmp_path)
+    for name in ("lrnn-table-2-overnight", "lrnn-table-2-s4-overnight", "lrnn-table-2-s4-laptop"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+        (tmp_path / "results" / name / "results.json").touch()
+    (item,) = (item for item in made.ITEMS if item.recipe == "lrnn table-2")
+    assert [f.name for f in item.folders("overnight")] == ["lrnn-table-2-overnight", "lrnn-table-2-s4-overnight"]
