@@ -276,7 +276,18 @@ def test_a_sample_reads_no_more_than_the_model_can(plan, tmp_path, model):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"settings": {"training.lengths": "1,40"}}, "training.lengths is for strings"),
+        *(
+            ({"settings": {f"training.{name}": value}}, f"training.{name} is for tasks")
+            for name, value in {
+                "lengths": "1,40",
+                "curriculum": "growing",
+                "varied": 0.5,
+                "steady": "on",
+                "noise": 0.1,
+                "spans": True,
+                "go_back": 0.3,
+            }.items()
+        ),
         ({"settings": {"tests.samples": 9}}, "tests.samples is for way='last-token'"),
         ({"settings": {"training.precision": "fp64"}}, "precision of text is one of fp32, bf16"),
         ({"settings": {"text.held_in": 0.1}}, "Did you mean 'text.held_out'"),

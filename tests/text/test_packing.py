@@ -22,10 +22,10 @@ class Letters:
 
 
 def test_what_is_tested_on_is_not_trained_on():
-    texts = pack_train_and_test(["abc", "defg", "abc "[:3]], ["abc", "hi"], Letters(), 3)
-    assert texts.counts == {"train": 1, "test": 2}
-    assert texts.train.tolist() == [[3, 4, 5]]
-    assert texts.test.tolist() == [[0, 1, 2], [26, 7, 8]]
+    train, test, _, counts = pack_train_and_test(["abc", "defg", "abc "[:3]], ["abc", "hi"], Letters(), 3)
+    assert counts == {"train": 1, "test": 2}
+    assert train.tolist() == [[3, 4, 5]]
+    assert test.tolist() == [[0, 1, 2], [26, 7, 8]]
     with pytest.raises(Error, match="Every document to train on"):
         pack_train_and_test(["abc"], ["abc"], Letters(), 3)
 

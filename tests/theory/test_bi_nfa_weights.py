@@ -13,7 +13,7 @@ from lengthwise import Error, theory
 from lengthwise.automata import NFA, BiNFA
 from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.models.cache import LengthwiseCache
-from lengthwise.theory import bi_nfa_weights
+from lengthwise.theory import state_labels
 from lengthwise.theory.bi_nfa_vector import Regions, bounds
 from lengthwise.theory.bi_nfa_weights import offset_weight
 
@@ -255,6 +255,6 @@ def test_what_is_refused(options, message):
 
 
 def test_too_large_a_machine_is_refused(monkeypatch):
-    monkeypatch.setattr(bi_nfa_weights, "memory_free", lambda device: 2**20)
+    monkeypatch.setattr(state_labels, "memory_free", lambda device: 2**20)
     with pytest.raises(Error, match="GiB of weights"):
         theory.bipe(lively([3, 3]), longest=8, segments=8)

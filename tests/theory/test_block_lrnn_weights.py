@@ -13,7 +13,7 @@ from lengthwise.mixers.transitions import bounded
 from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.models.cache import LengthwiseCache
 from lengthwise.ops import block_scan
-from lengthwise.theory import block_lrnn_weights
+from lengthwise.theory import state_labels
 from lengthwise.train.counting import count_right
 
 from .machines import PATTERNS, random_machine, words
@@ -218,6 +218,6 @@ def test_parts_that_are_none(parts, message):
 def test_labels_and_machines_that_cannot_be(monkeypatch):
     with pytest.raises(ShapeError, match="labels must be 2"):
         theory.block_lrnn(MACHINES["parity"](), [0])
-    monkeypatch.setattr(block_lrnn_weights, "memory_free", lambda device: 100)
+    monkeypatch.setattr(state_labels, "memory_free", lambda device: 100)
     with pytest.raises(Error, match=r"5 states make .* GiB of weights"):
         theory.block_lrnn(MACHINES["cycle-navigation"]())

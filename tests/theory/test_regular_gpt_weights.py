@@ -11,7 +11,7 @@ from lengthwise.automata import Semiautomaton
 from lengthwise.errors import Error, ShapeError
 from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.models.cache import LengthwiseCache
-from lengthwise.theory import regular_gpt_weights
+from lengthwise.theory import state_labels
 from lengthwise.theory.rounding import EPS, MOST_STATES
 from lengthwise.train.counting import count_right
 
@@ -229,7 +229,7 @@ def test_labels_that_are_none(labels, message):
 def test_machines_too_large(monkeypatch):
     with pytest.raises(Error, match=f"up to {MOST_STATES} states, got {MOST_STATES + 1}.*minimise"):
         theory.regular_gpt(random_machine(MOST_STATES + 1, 2))
-    monkeypatch.setattr(regular_gpt_weights, "memory_free", lambda device: 10_000)
+    monkeypatch.setattr(state_labels, "memory_free", lambda device: 10_000)
     with pytest.raises(Error, match=r"5 states make 0\.000112 GiB of weights"):
         theory.regular_gpt(random_machine(5, 2))
 

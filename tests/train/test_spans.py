@@ -10,10 +10,9 @@ from lengthwise import models, tasks
 from lengthwise.errors import Error
 from lengthwise.lab.job import Job, run_group
 from lengthwise.models.depth import groups
-from lengthwise.train import NextToken, StringObjective
+from lengthwise.train import StringObjective
 from lengthwise.train.settings import Training
 from lengthwise.train.spans import EQUALS, LOUD, Spans, equal_rows, equals
-from lengthwise.train.state import TrainState
 from lengthwise.train.steady import steadied_parts, with_noise
 from lengthwise.verify.prove.node import Node
 
@@ -360,5 +359,3 @@ def test_where_it_cannot_be_it_says_so():
         StringObjective(PARITY, spans=True).split(batch, 0, 2)
     with pytest.raises(Error, match=r"training\.spans goes with neither"):
         Training.of(spans=True, compile=True)
-    with pytest.raises(Error, match=r"training\.spans is for tasks"):
-        NextToken().prepare(TrainState(tree(PARITY), Training.of(spans=True), [8]), stacked=False)

@@ -287,11 +287,6 @@ def test_a_fall_goes_back_to_the_best_weights(quick):
         assert (state.optimizer.state[weight]["exp_avg"].abs().max() > 0) == (step != 3)
 
 
-def test_text_has_no_accuracy_to_go_back_by(quick):
-    with pytest.raises(Error, match=r"training.go_back is for tasks"):
-        NextToken().prepare(start(quick(go_back=0.3)[0]), stacked=False)
-
-
 def test_pieces_do_not_go_back(quick):
     with pytest.raises(Error, match=r"training.go_back needs all weights in one process"):
         Sharded.__new__(Sharded).spread(start(quick(go_back=0.3)[0]))

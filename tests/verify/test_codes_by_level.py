@@ -46,7 +46,7 @@ def taught(wrong: bool = False):
     torch.manual_seed(0)
     model = models.LengthwiseForCausalLM(config)
     closure = Closure(ALGEBRA, listed, conditions)
-    assert close(model, closure, rounds=(2000,), lr=3e-3).closed
+    assert (close(model, closure, rounds=(2000,), lr=3e-3) > 0).all()
     return model.eval()
 
 

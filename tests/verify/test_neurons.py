@@ -14,6 +14,7 @@ from lengthwise.verify import certificate as certificates
 from lengthwise.verify import checker
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.consolidate import neurons
+from lengthwise.verify.consolidate.teaching import CannotBeTaught
 from lengthwise.verify.prove.boxes import prove_tree_boxes
 
 CYCLE = claim_of(tasks.get("cycle-navigation"))
@@ -77,15 +78,16 @@ def test_directions_are_orthogonal_and_near():
 def test_what_cannot_be_taught_so_is_said():
     gated = untrained()
     gated.depth.layers[0].gate = copy.deepcopy(gated.depth.layers[0].up)
-    assert "nothing uses: depth.layers.0.gate" in str(neurons.refusal(gated, CYCLE))
-    assert "layer norm" in str(neurons.refusal(untrained(norm="pre"), CYCLE))
-    assert "orthogonal places for the 6 elements" in str(
-        neurons.refusal(
-            models.build("regular-gpt", vocab_size=2, num_outputs=6, width=4, heads=2).inner,
-            claim_of(tasks.get("word-problem", group="S3", generators=[[1, 0, 2], [1, 2, 0]])),
-        )
-    )
-    assert "discrete" in str(neurons.refusal(untrained(nodes="discrete"), CYCLE))
+    narrow = models.build("regular-gpt", vocab_size=2, num_outputs=6, width=4, heads=2).inner
+    words = claim_of(tasks.get("word-problem", group="S3", generators=[[1, 0, 2], [1, 2, 0]]))
+    for model, claim, why in (
+        (gated, CYCLE, "nothing uses: depth.layers.0.gate"),
+        (untrained(norm="pre"), CYCLE, "layer norm"),
+        (narrow, words, "width of 4 has no orthogonal places for the 6 elements"),
+        (untrained(nodes="discrete"), CYCLE, "discrete"),
+    ):
+        with pytest.raises(CannotBeTaught, match=why):
+            neurons.teach_neurons(model, claim)
 
 
 def test_the_sets_of_a_network_that_learned_nothing_are_hardly_its_own(made):

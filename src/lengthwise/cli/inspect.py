@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..errors import Error
 from ..files import must_exist
@@ -99,12 +99,12 @@ def inspect(
 
 def _look(of: Run, task: Task, view: str, looking: Looking) -> tuple[Any, Panel]:
     """Returns what was seen, and the panel that draws it."""
-    from .. import insight, lab, models, report, verify
+    from .. import insight, lab, report, verify
     from ..verify.falsification.hunt import Stage
     from ..verify.verdict_files import keep_extracted
 
     layer_and_head = None if looking.head is None else numbered(looking.head)
-    classifier = cast(models.TokenClassifier, lab.load_model(of, looking.checkpoint, trust=looking.trust))
+    classifier = lab.load_model(of, looking.checkpoint, trust=looking.trust)
     if view == "algebra":
         extraction = verify.extract(classifier, task)
         with beside_run("What was extracted"):

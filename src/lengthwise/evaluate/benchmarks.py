@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -23,8 +23,8 @@ from ..files import write_text
 class Benchmark(NamedTuple):
     data: str
     """The data set on the hub."""
-    shots: int
-    """How many solved examples stand before each question."""
+    shots: int | None
+    """How many solved examples stand before each question; None: as many as its file says."""
     metric: str = "acc"
 
 
@@ -37,7 +37,7 @@ BENCHMARKS = {
     "mmlu": Benchmark("cais/mmlu", 5),
 }
 """By lm-eval's names."""
-OWN = Benchmark("its data", 0)
+OWN = Benchmark("its data", None)
 """A task of the user's own is asked as its file says."""
 
 
@@ -46,10 +46,6 @@ class BenchmarkScore(NamedTuple):
     """A share, from 0 to 1."""
     error: float | None
     """Its standard error."""
-
-
-def check_installed() -> None:
-    check_extra("lm_eval", "harness", "A benchmark of lm-eval")
 
 
 def check_found(names: Sequence[str], *, copies: Path | str | None = None, tasks: Path | str | None = None) -> None:
@@ -66,11 +62,9 @@ def score_benchmarks(
     tasks: Path | str | None = None,
     limit: int | None = None,
     max_length: int = 1024,
-    batch: int = 8,
     device: str = "cpu",
-    after: Callable[[str, BenchmarkScore], None] | None = None,
 ) -> dict[str, BenchmarkScore]:
-    """The score of a saved folder on each of these; `after` each it is called with its name and score.
+    """The score of a saved folder on each of these.
 
     `limit`: at most so many questions of each task; None: all. Prompts are cut to their last `max_length` tokens. All
     data is found before the first question is asked.
@@ -80,29 +74,27 @@ def score_benchmarks(
 
         from .harness import LengthwiseLM
 
-        subject = LengthwiseLM(pretrained=str(model), device=device, batch_size=batch, max_length=max_length)
+        subject = LengthwiseLM(pretrained=str(model), device=device, batch_size=8, max_length=max_length)
         scores = {}
         for name in names:
-            benchmark = BENCHMARKS.get(name)
+            benchmark = BENCHMARKS.get(name, OWN)
             results: Any = simple_evaluate(
                 model=subject,
                 tasks=[name],
-                num_fewshot=benchmark.shots if benchmark else None,
+                num_fewshot=benchmark.shots,
                 limit=limit,
                 task_manager=manager,
                 bootstrap_iters=1000,
                 log_samples=False,
             )
-            scores[name] = _score(results["results"], name, benchmark or OWN)
-            if after:
-                after(name, scores[name])
+            scores[name] = _score(results["results"], name, benchmark)
     return scores
 
 
 @contextmanager
 def _found(names: Sequence[str], copies: Path | str | None, tasks: Path | str | None) -> Iterator[Any]:
     """Yields lm-eval's finder of tasks; raises unless it knows these and can read their data."""
-    check_installed()
+    check_extra("lm_eval", "harness", "A benchmark of lm-eval")
     with tempfile.TemporaryDirectory() as written:
         folders = [str(Path(folder).expanduser()) for folder in (tasks,) if folder is not None]
         if copies is not None:

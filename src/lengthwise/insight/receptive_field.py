@@ -15,8 +15,6 @@ Shapes: B batch, T tokens, D width of the embedding, S logits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -75,8 +73,7 @@ def measure_receptive_field(
         raise ShapeError(
             f"measure_receptive_field: tokens must be (B,T) with at least one token, got {list(tokens.shape)}."
         )
-    with listening(classifier):
-        squares = torch.stack([_squares(classifier, row, seed) for row in beside(classifier, tokens).split(1)])
+    squares = torch.stack([_squares(classifier, row, seed) for row in beside(classifier, tokens).split(1)])
     norms = squares.sqrt().flip(1)
     total = norms.sum(1, keepdim=True)
     if not (torch.isfinite(total) & (total > 0)).all():
@@ -93,7 +90,17 @@ def measure_receptive_field(
 
 def _squares(classifier: TokenClassifier, row: Tensor, seed: int) -> Tensor:
     """(T,) the squared norms |∂z / ∂x_i|² for one string (1,T), up to a common factor."""
-    with torch.enable_grad(), _differentiable_embedding(classifier, row) as embedded:
+    embedded: list[Tensor] = []
+
+    def watch(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
+        # Embeddings of positions are called with other numbers.
+        if embedded or not (inputs and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], row)):
+            return None
+        embedded.append(output.detach().requires_grad_())
+        return embedded[0]
+
+    hooks = [m.register_forward_hook(watch) for m in classifier.modules() if isinstance(m, nn.Embedding)]
+    with listening(classifier, hooks), torch.enable_grad():
         z = classifier(row, last=True)[0, -1]
         if not embedded:
             raise Error(
@@ -110,23 +117,3 @@ def _squares(classifier: TokenClassifier, row: Tensor, seed: int) -> Tensor:
             if gradient is not None:
                 squares += gradient[0].double().pow(2).sum(-1).cpu()
     return squares
-
-
-@contextmanager
-def _differentiable_embedding(classifier: nn.Module, tokens: Tensor) -> Iterator[list[Tensor]]:
-    """Within the block, the first embedding of `tokens` is made a leaf to differentiate by, and put into the list."""
-    embedded: list[Tensor] = []
-
-    def watch(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
-        # Embeddings of positions are called with other numbers.
-        if embedded or not (inputs and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], tokens)):
-            return None
-        embedded.append(output.detach().requires_grad_())
-        return embedded[0]
-
-    hooks = [m.register_forward_hook(watch) for m in classifier.modules() if isinstance(m, nn.Embedding)]
-    try:
-        yield embedded
-    finally:
-        for hook in hooks:
-            hook.remove()

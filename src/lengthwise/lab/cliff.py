@@ -24,7 +24,7 @@ from torch import Tensor
 from ..errors import Error
 from ..evaluate import FarScores, Needle, score_far_tokens
 from ..evaluate.long_context import HOLDS, losses_twice
-from ..evaluate.text import check_lengths
+from ..evaluate.text import Loss, check_lengths
 from ..evaluate.text import windows as windows_of
 from ..files import finite
 from ..limits import SAMPLES
@@ -237,12 +237,8 @@ def _steps(long: Tensor, short: Tensor, trained: int) -> list[Step]:
             steps.append(Step(end, loss, math.inf, math.inf, math.inf))
             continue
         mean, half = statistics.fmean(each), t * statistics.stdev(each) / math.sqrt(windows)
-        steps.append(Step(end, loss, *(_exp(x) for x in (mean, mean - half, mean + half))))
+        steps.append(Step(end, loss, *(Loss(x, 0).perplexity for x in (mean, mean - half, mean + half))))
     return steps
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 709 else math.inf
 
 
 def _longest(first: int, worse: Sequence[tuple[int, bool]]) -> int:

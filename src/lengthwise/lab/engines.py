@@ -280,19 +280,11 @@ class Waiting:
             return None
         for _ in range(min(self.LOOK_AT, len(self.held))):
             group = self.held.popleft()
-            if not any(_held(RunDirectory(self.job.root, experiment)) for experiment in group):
+            if not any(RunDirectory(self.job.root, experiment).held() for experiment in group):
                 return group
             self.held.append(group)
         self.look_at = time.monotonic() + self.LOOK_EVERY
         return None
-
-
-def _held(directory: RunDirectory) -> bool:
-    """True if another process is at work there; where that cannot be asked, who runs it will say why."""
-    try:
-        return directory.held()
-    except Error:
-        return False
 
 
 def forkserver() -> multiprocessing.context.ForkServerContext:
@@ -318,7 +310,7 @@ def ended(code: int | None) -> str:
 def died(group: Group, why: str, job: Job) -> Iterator[Outcome]:
     """The outcomes of a group whose worker is gone, but for members that another process is at work on."""
     for directory in (RunDirectory(job.root, experiment) for experiment in group):
-        if _held(directory):
+        if directory.held():
             continue
         try:
             if not directory.finished():

@@ -35,7 +35,7 @@ from ..text import corpora, scrolls, tokenizers, tokens_of
 from ..text.corpora import Corpus
 from ..text.prompts import Prompts
 from ..train.objectives import check_state_passing
-from ..train.settings import Training, training_options
+from ..train.settings import Training, setting_places, training_options
 from . import texts
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, ObjectiveSpec, TextSpec
 from .grid import Architectures, models_of, options_of_models, seeds_of, several
@@ -49,8 +49,6 @@ from .texts import digests_of, ends_of, halves
 
 Answering = str | Path | tuple[str, Mapping[str, Any]] | Experiment
 """A checkpoint; a language model from scratch, by its experiment; or a preset, whose options stand behind its name."""
-STRINGS_ALONE = ("curriculum", "lengths", "grow_from", "grow_at", "shrink_at", "grow_late")
-"""Settings of a training that mean nothing for text, whose windows all have one length."""
 USUAL = Training.of(
     batch=32,
     optimizer="adamw",
@@ -435,8 +433,10 @@ def _called(corpus: str | Path) -> str:
 
 def _training(options: dict[str, Any], length: int) -> Training:
     """The training of a language model, as these settings say and as usual where they say nothing."""
-    if wrong := next((name for name in STRINGS_ALONE if name in options), None):
-        raise Error(f"training.{wrong} is for strings: windows of text all have one length. Use train_length.")
+    for name, (part, _) in setting_places().items():
+        if name in options and (part in ("curriculum", "steady") or name in ("go_back", "spans")):
+            why = "a text has no answers, and its windows all have one length, train_length"
+            raise Error(f"training.{name} is for tasks: {why}. Leave it out.")
     trained = take(training_options(), options, "training", "training.")
     steps = trained.get("steps", USUAL.steps)
     training = USUAL.but(**{"warmup": min(WARMUP, steps // 10), **trained})

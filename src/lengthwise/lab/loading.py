@@ -33,7 +33,7 @@ def load_model(
     trust: bool = False,
     model: str | type[nn.Module] | None = None,
     task: tasks.Task | None = None,
-) -> nn.Module:
+) -> models.TokenClassifier:
     """The trained model of a run or of its folder, on the CPU and ready to be asked: `which` is "last" or "best".
 
     A model or task from outside the library is Python that the record names. `trust` runs it, if it is unchanged since

@@ -303,7 +303,7 @@ def run_at(path: Path) -> Run | None:
 def _model(name: str, run: Run | None, how: Loading, tokenizer: Any) -> tuple[TokenClassifier, Any]:
     """The model, converted, and its tokenizer: the one given, or its own."""
     if run is not None and not how.conversions:
-        return load_model(run, how.which, trust=how.trust), tokenizer or load_tokenizer(run)  # pyright: ignore[reportReturnType]
+        return load_model(run, how.which, trust=how.trust), tokenizer or load_tokenizer(run)
     folder = model_folder(run, how.which) if run else name
     if folder is None:
         raise Error(f"{name}: a conversion needs a model that transformers loads, and this is none. Leave it out.")

@@ -19,7 +19,6 @@ import json
 import math
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -193,15 +192,9 @@ def _trained(experiment: Experiment, directory: Directory | None) -> pretrained.
     return pretrained.find(str(folder))
 
 
-@dataclass(frozen=True)
-class Answers:
-    """The prompts and answers that an experiment reads, as tokens."""
-
-    train: Sequence[AnsweredPrompt]
-    validation: Sequence[AnsweredPrompt]
-    """A row for each reference of the questions that are tested."""
-    questions: Sequence[Question]
-    """Their inputs are prompts (P,)."""
+Answers = tuple[Sequence[AnsweredPrompt], Sequence[AnsweredPrompt], Sequence[Question]]
+"""What is trained on; what is validated, a row for each reference of a question; and the questions, whose inputs are
+prompts (P,)."""
 
 
 def digests(source: str, task: str) -> dict[str, str]:
@@ -242,7 +235,7 @@ def answers_of(spec: AnswersSpec, tokenizer_folder: Path | str) -> Answers:
         if {side: each.hexdigest() for side, each in whole.items()} != spec.digests:
             raise Error(f"{source}: {spec.task} changed since the experiment was planned. Plan it again.")
         _last_read.clear()
-        _last_read[key] = Answers(train, validation, questions)
+        _last_read[key] = train, validation, questions
     return _last_read[key]
 
 
@@ -258,14 +251,14 @@ class AnswerMaterial(TextMaterial):
         self.tokenizer = tokenizers.load(folder)
         if spec.tokenizer is not None and tokenizers.digest(self.tokenizer) != spec.tokenizer:
             raise Error(f"{folder}: the tokenizer changed since the experiment was planned. Plan it again.")
-        self.answers = answers_of(spec, folder)
-        validated = self.answers.validation[: experiment.training.checkpointing.validation_samples]
-        self.data = PromptsAndAnswers(self.answers.train, experiment.training, spec.block, validated)
+        self.rows, self.validation, self.questions = answers_of(spec, folder)
+        validated = self.validation[: experiment.training.checkpointing.validation_samples]
+        self.data = PromptsAndAnswers(self.rows, experiment.training, spec.block, validated)
         self.objective = AnswerTokens(experiment.objective.tokens_at_once)
 
     def test_after(self, experiment: Experiment, scoring: Scoring) -> tuple[dict[str, Tensors], dict[str, Any]]:
         """The loss of the last weights, and what those of the best validation write."""
-        state, questions = scoring.state, self.answers.questions
+        state, questions = scoring.state, self.questions
         if "last" not in state.scores:
             losses = self._losses(experiment, state, scoring.stop)
             state.scores["last"] = self._scores(losses, experiment, state)
@@ -293,13 +286,13 @@ class AnswerMaterial(TextMaterial):
                 "questions": len(questions),
                 **score(metric, [*written.values()], [q.outputs for q in questions]),
             },
-            "rows": len(self.answers.train),
-            "epochs": state.step * state.training.batch / len(self.answers.train),
+            "rows": len(self.rows),
+            "epochs": state.step * state.training.batch / len(self.rows),
         }
         return self._kept(scoring, result), result
 
     def _losses(self, experiment: Experiment, state: TrainState, stop: Stop, **more: Any) -> dict[int, Loss]:
-        batches = [AnswerBatch.of([row]) for row in self.answers.validation]
+        batches = [AnswerBatch.of([row]) for row in self.validation]
         state.model.eval()
         total, predicted = total_loss(
             state.model,

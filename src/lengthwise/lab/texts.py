@@ -22,7 +22,6 @@ from ..errors import Error
 from ..models.pretrained import Checkpoint
 from ..options import apart
 from ..text import (
-    PackedText,
     Tokens,
     corpora,
     documents,
@@ -49,12 +48,12 @@ class Text:
     """The number of documents of "train" and of "test"."""
 
 
-_last_packed: dict[Any, PackedText] = {}
+_last_packed: dict[Any, Text] = {}
 """The text that was packed last, by all that decides its blocks."""
 
 
-def _packed(checkpoint: Checkpoint, spec: TextSpec) -> PackedText:
-    """The blocks to train on and to test on; the experiments of one study share them while no file changes."""
+def _packed(checkpoint: Checkpoint, spec: TextSpec) -> Text:
+    """The text in the tokens of a checkpoint; the experiments of one study share them while no file changes."""
     train, test = documents.read(spec.files), documents.read(spec.test_files) if spec.test_files else []
     if not test:
         train, test = documents.split(train, spec.held_out)
@@ -64,16 +63,15 @@ def _packed(checkpoint: Checkpoint, spec: TextSpec) -> PackedText:
         tokenizer = tokenizers.load(checkpoint.folder, checkpoint.name)
         checkpoint.check(tokenizer, spec.block)
         _last_packed.clear()
-        _last_packed[key] = pack_train_and_test(train, test, tokenizer, spec.block, spec.test_blocks)
+        blocks, tested, digests, counts = pack_train_and_test(train, test, tokenizer, spec.block, spec.test_blocks)
+        _last_packed[key] = Text(blocks, None, tested.flatten(), tokenizer, digests, counts)
     return _last_packed[key]
 
 
 def read(spec: TextSpec, validation_blocks: int = 1, checkpoint: Checkpoint | None = None) -> Text:
     """In the tokens of a checkpoint, or of a tokenizer's folder: then with at most so many blocks to validate on."""
     if checkpoint is not None:
-        packed = _packed(checkpoint, spec)
-        tokenizer = tokenizers.load(checkpoint.folder, checkpoint.name)
-        return Text(packed.train, None, packed.test.flatten(), tokenizer, packed.digests, packed.counts)
+        return _packed(checkpoint, spec)
     if spec.tokenizer_folder is None or spec.store is None:
         raise Error(f"{spec.name}: the record says neither tokenizer nor where tokens are kept. Plan it again.")
     known = (*spec.digests.items(), ("tokenizer", spec.tokenizer))

@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 2 -m lengthwise train stdlib -m bipe --strategy ddp
 
-The leader does what one process does, and tells the others what is trained (`Order`). They have no records, print
+The leader does what one process does, and tells the others what is trained. They have no records, print
 nothing, and are dismissed when the call ends.
 """
 
@@ -19,7 +19,6 @@ from ..train import Interrupted, Stop
 from ..train.distributed import Distributed, Replicated
 from ..train.team import RankError, Team, under_torchrun
 from .engines import Groups, InProcess, interruptible
-from .experiment import Experiment
 from .job import Job, Outcome, take_part
 from .launch import Launch
 from .records import RunDirectory
@@ -35,22 +34,6 @@ def _sharded(team: Team) -> Distributed:
 STRATEGIES: dict[str, Callable[[Team], Distributed]] = {"ddp": Replicated, "fsdp": _sharded}
 
 GO_ON = "The last checkpoint is kept: give the same call again to go on."
-
-
-class JobEnded(Error):
-    """The processes of a run cannot go on together: nothing is wrong with the call."""
-
-    exit_code = 1
-
-
-@dataclass(frozen=True)
-class Order:
-    """An order to train one experiment next."""
-
-    experiment: Experiment
-    root: Path
-    checkpoint: Path | None
-    own: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -92,7 +75,7 @@ class UnderTorchrun(InProcess):
         dismissal = Dismissal(done, Error("the leading process failed"))
 
         def order(directory: RunDirectory) -> None:
-            team.tell(Order(directory.experiment, job.root, directory.checkpoint(), job.own))
+            team.tell((directory.experiment, directory.checkpoint(), job.root, job.own))
 
         try:
             experiments = [experiment for group in groups for experiment in group]
@@ -103,7 +86,7 @@ class UnderTorchrun(InProcess):
             job = replace(job, root=Path(job.root).resolve(), device=str(team.device), strategy=strategy, order=order)
             for outcome in super().run([[each] for each in experiments], job):
                 if team.broken:
-                    raise JobEnded(f"{outcome.experiment.directory}: the job ended: {team.why()}. {GO_ON}")
+                    raise RankError(f"{outcome.experiment.directory}: the job ended: {team.why()}. {GO_ON}")
                 done.append(outcome)
                 yield outcome
             dismissal = Dismissal(done)
@@ -130,8 +113,8 @@ def follow(strategy: str, device: str) -> list[Outcome]:
                 told: Any = team.tell(None)
                 if isinstance(told, Dismissal):
                     break
-                mine = replace(job, root=told.root, own=told.own, stop=Stop())
-                take_part(told.experiment, told.checkpoint, mine)
+                experiment, checkpoint, root, own = told
+                take_part(experiment, checkpoint, replace(job, root=root, own=own, stop=Stop()))
             except Exception as error:
                 if team.in_step(error):
                     continue

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..evaluate.long_context import BREAKS, HOLDS
+from ..evaluate.text import Loss
 from ..lab.cliff import Cliff
 from .far_tokens_panel import far_tokens_panel
 from .formatting import percent, short_names
@@ -58,11 +59,8 @@ def _row(each: Cliff) -> list[str]:
     made_for = "–" if each.made_for is None else f"{each.made_for:,}"
     own = [f"{each.usable:,}", ends[each.limit], f"{each.trained:,}", made_for, f"{each.by_loss:,}", needles]
     end = each.steps[-1]
-    return [*own, digits(_exp(end.loss)), digits(_exp(end.loss - math.log(end.times))), digits(end.times)]
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 709 else math.inf
+    losses = (end.loss, end.loss - math.log(end.times))
+    return [*own, *(digits(Loss(loss, 0).perplexity) for loss in losses), digits(end.times)]
 
 
 def _sentence(each: Cliff) -> str:

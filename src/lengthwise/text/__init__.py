@@ -14,12 +14,11 @@ from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from . import corpora, documents, packing, prompts, scrolls, segments, tokenizers, tokens
-    from .packing import PackedText, pack_train_and_test
+    from .packing import pack_train_and_test
     from .segments import level_ends, segment_ends
     from .tokens import TokenFile, Tokens, tokens_of
 
 __all__ = [
-    "PackedText",
     "TokenFile",
     "Tokens",
     "corpora",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -24,31 +23,17 @@ DOCUMENTS_AT_ONCE = 256
 """How many documents are tokenized in one call."""
 
 
-@dataclass(frozen=True)
-class PackedText:
-    """The text to train on and the text to test on, each packed by itself from whole documents."""
-
-    train: Tensor
-    """(N, T) tokens."""
-    test: Tensor
-    """(N, T) tokens."""
-    digests: dict[str, str]
-    """The digest of the documents of "train" and of "test"."""
-    counts: dict[str, int]
-    """The number of documents of "train" and of "test"."""
-
-
 def pack_train_and_test(
     train: Sequence[str], test: Sequence[str], tokenizer: Any, block: int, test_blocks: int | None = None
-) -> PackedText:
-    """Both lists of documents in blocks of `block` tokens; at most `test_blocks` are kept to test on.
+) -> tuple[Tensor, Tensor, dict[str, str], dict[str, int]]:
+    """Both lists of documents in blocks (N,T) of `block` tokens; at most `test_blocks` are kept to test on.
 
-    Documents that are in both lists are only tested on.
+    Documents that are in both lists are only tested on. Returns of "train" and "test" the digests and counts, too.
     """
     train = documents.without(train, test)
     if not train:
         raise Error("Every document to train on is also one to test on. Give others to one of text and test.")
-    return PackedText(
+    return (
         pack(train, tokenizer, block, "train"),
         pack(test, tokenizer, block, "test")[:test_blocks],
         {"train": documents.digest(train), "test": documents.digest(test)},

@@ -36,10 +36,9 @@ from torch import Tensor
 from ..automata import BiNFA
 from ..errors import Error
 from ..models import LengthwiseConfig, LengthwiseForCausalLM
-from ..train.counting import memory_free
 from .bi_nfa_vector import LEAST_GAP, PAIRS, Regions
 from .rounding import EPS
-from .state_labels import CONFIDENCE
+from .state_labels import CONFIDENCE, check_size
 
 # The attention of bi_nfa_weights.py: one head that copies the matrices of one earlier token, and finds it with RoPE.
 #
@@ -242,12 +241,7 @@ def _check_size(machine: BiNFA, at: Regions, inside: int, between: int) -> None:
     products = inside * sum(n**3 for n in machine.sizes) + between * len(machine.parts) ** 3
     rest = 5 * (inside + between + 1) * (at.width + len(at.older))
     entries = at.width * (2 * products + 2 * rest)
-    size, free = entries * torch.get_default_dtype().itemsize, memory_free(torch.device("cpu"))
-    if 2 * size > free:
-        raise Error(
-            f"bipe: this machine makes about {size / 2**30:.3g} GiB of weights, and twice that while they are built; "
-            f"{free / 2**30:.3g} GiB are free. Use a smaller machine, or shorter or fewer segments."
-        )
+    check_size("bipe: this machine makes about", entries, "Use a smaller machine, or shorter or fewer segments.")
 
 
 def _block(expansion: int) -> dict[str, object]:

@@ -30,8 +30,7 @@ from torch import Tensor
 from ..automata import Semiautomaton
 from ..errors import Error, ShapeError
 from ..models import LengthwiseForCausalLM, presets
-from ..train.counting import memory_free
-from .state_labels import CONFIDENCE, Labels, label_table
+from .state_labels import CONFIDENCE, Labels, check_size, label_table
 
 
 def block_lrnn(
@@ -57,7 +56,8 @@ def block_lrnn(
     outputs = table.shape[1]
     units = outputs if h == 1 else machine.num_states
     width = max(machine.num_symbols, units)
-    _check_size(machine.num_states, width * h * b**2)
+    instead = "Give parts, or a smaller machine (automata.minimise)."
+    check_size(f"block_lrnn: {machine.num_states} states make", width * h * b**2, instead)
     config = presets.block_lrnn(
         vocab_size=machine.num_symbols,
         num_outputs=outputs,
@@ -114,15 +114,6 @@ def _check_respected(machine: Semiautomaton, i: int, part: Tensor) -> None:
                 f"and symbol {machine.symbols[s]} takes them to classes {int(after[first[c], s])} and "
                 f"{int(after[q, s])}. Separate the two, or use one block."
             )
-
-
-def _check_size(n: int, entries: int) -> None:
-    size, free = entries * torch.get_default_dtype().itemsize, memory_free(torch.device("cpu"))
-    if 2 * size > free:
-        raise Error(
-            f"block_lrnn: {n} states make {size / 2**30:.3g} GiB of weights, and twice that while they are built; "
-            f"{free / 2**30:.3g} GiB are free. Give parts, or a smaller machine (automata.minimise)."
-        )
 
 
 def _recurrence(machine: Semiautomaton, classes: Tensor, cover: Tensor, width: int) -> dict[str, Tensor]:

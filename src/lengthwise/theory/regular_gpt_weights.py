@@ -37,9 +37,8 @@ from torch import Tensor
 from ..automata import Semiautomaton
 from ..errors import Error
 from ..models import LengthwiseForCausalLM, presets
-from ..train.counting import memory_free
 from .rounding import EPS, MOST_STATES
-from .state_labels import CONFIDENCE, Labels, label_table
+from .state_labels import CONFIDENCE, Labels, check_size, label_table
 
 SHUT = -1000.0
 """Logit of the tap a head does not read: exp(-1000) is 0 even in fp64, and unlike -inf it leaves finite gradients."""
@@ -93,18 +92,11 @@ def regular_gpt(
 
 
 def _check_size(n: int) -> None:
+    instead = "Use a smaller machine; automata.minimise merges states of equal answers."
     if n > MOST_STATES:
-        raise Error(
-            f"regular_gpt: rounding is proven harmless in fp32 up to {MOST_STATES} states, got {n}. "
-            "Use a smaller machine; automata.minimise merges states of equal answers."
-        )
-    weights = 8 * n**4 * (n + 1) * torch.get_default_dtype().itemsize
-    free = memory_free(torch.device("cpu"))
-    if 2 * weights > free:
-        raise Error(
-            f"regular_gpt: {n} states make {weights / 2**30:.3g} GiB of weights, and twice that while they are built; "
-            f"{free / 2**30:.3g} GiB are free. Use a smaller machine; automata.minimise merges states of equal answers."
-        )
+        harmless = f"rounding is proven harmless in fp32 up to {MOST_STATES} states"
+        raise Error(f"regular_gpt: {harmless}, got {n}. {instead}")
+    check_size(f"regular_gpt: {n} states make", 8 * n**4 * (n + 1), instead)
 
 
 def _embedding(machine: Semiautomaton) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from ..errors import Error, ShapeError
+from ..train.counting import memory_free
 
 Labels = Sequence | np.ndarray | Tensor | None
 """For each state a class, a boolean (1 accept, 0 reject), or a row of booleans, one for each output; None: the state
@@ -33,3 +34,13 @@ def label_table(what: str, machine: Semiautomaton, labels: Labels) -> Tensor:
     if classes.min() < 0:
         raise Error(f"{what}: labels are classes 0, 1, …, got {int(classes.min())}.")
     return F.one_hot(classes.long(), 2 if classes.dtype == torch.bool else -1).bool()
+
+
+def check_size(made: str, entries: int, instead: str) -> None:
+    """Raises unless twice so many weights fit the memory that is free, as they do while they are built."""
+    size, free = entries * torch.get_default_dtype().itemsize, memory_free(torch.device("cpu"))
+    if 2 * size > free:
+        raise Error(
+            f"{made} {size / 2**30:.3g} GiB of weights, and twice that while they are built; "
+            f"{free / 2**30:.3g} GiB are free. {instead}"
+        )

@@ -111,12 +111,11 @@ class Directory:
         return "another process"
 
     def held(self) -> bool:
-        """Returns whether a process holds the directory at this moment."""
-        if not self.path.exists():
-            return False
-        with naming(self.path):
+        """Returns whether a process holds the directory now; where that cannot be asked, who runs it will say why."""
+        with suppress(OSError):
             holder = Holder.of(self.path)
             return holder is not None and holder.alive()
+        return False
 
     def start(self) -> SavedState | None:
         """Make the directory ready to be written; the state to go on from, or None to begin. Call it when locked."""

@@ -195,10 +195,6 @@ class NextToken(Objective):
         """With which samples are read and begun, if there are to be some."""
 
     def prepare(self, state: TrainState, stacked: bool) -> None:
-        if state.training.checkpointing.go_back is not None:
-            raise Error("training.go_back is for tasks: no text is right or wrong. Leave it out.")
-        if state.training.spans:
-            raise Error("training.spans is for tasks: no span of a text has an answer. Leave it off.")
         if self.state_passing:
             check_state_passing(state.model, self.state_passing, state.training.batch)
 

@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -42,16 +42,6 @@ class RankError(Error):
 
     exit_code = 1
     said_by_all = True
-
-
-class Host(NamedTuple):
-    """The facts that each process knows of itself."""
-
-    host: str
-    version: str
-    here: int
-    """How many processes this machine has."""
-    gpus: int
 
 
 def under_torchrun() -> bool:
@@ -90,14 +80,14 @@ class Team:
 
     def _check(self, device: str) -> None:
         """Raise, in all processes alike, where one of them cannot do its part."""
-        gpus = torch.cuda.device_count()
-        for facts in self.all(Host(socket.gethostname(), __version__, int(os.environ["LOCAL_WORLD_SIZE"]), gpus)):
-            if facts.version != __version__:
-                raise Error(f"{facts.host}: it has lengthwise {facts.version}, and this is {__version__}.")
-            if device.startswith("cuda") and facts.here > facts.gpus:
+        mine = socket.gethostname(), __version__, int(os.environ["LOCAL_WORLD_SIZE"]), torch.cuda.device_count()
+        for host, version, here, gpus in self.all(mine):
+            if version != __version__:
+                raise Error(f"{host}: it has lengthwise {version}, and this is {__version__}.")
+            if device.startswith("cuda") and here > gpus:
                 raise Error(
-                    f"{facts.host}: each of the {facts.here} processes there needs a GPU of its own, and torch sees "
-                    f"{facts.gpus}. Use --nproc-per-node {facts.gpus or 1}, or --device cpu."
+                    f"{host}: each of the {here} processes there needs a GPU of its own, and torch sees {gpus}. "
+                    f"Use --nproc-per-node {gpus or 1}, or --device cpu."
                 )
 
     def tell(self, value: Made) -> Made:

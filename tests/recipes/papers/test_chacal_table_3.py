@@ -114,7 +114,8 @@ def test_what_was_trained_loads_again_and_scores_as_reported(folder, text, tmp_p
     asked = [f"checkpoint={folder}", f"text={text}", "steps=6", "lr=1e-2"]
     runs = finished(recipes.get("chacal", "table-3", "smoke", asked), tmp_path)
     train, test = documents.split(documents.read([text]), 0.1)
-    blocks = pack_train_and_test(train, test, AutoTokenizer.from_pretrained(folder), 16, 8).test.long()
+    _, blocks, *_ = pack_train_and_test(train, test, AutoTokenizer.from_pretrained(folder), 16, 8)
+    blocks = blocks.long()
     for name, expected in (("pretrained", GPT2LMHeadModel), ("pretrained-chain", ChainGPT2LMHeadModel)):
         model = AutoModelForCausalLM.from_pretrained(runs[name].path / "model")
         assert type(model) is expected

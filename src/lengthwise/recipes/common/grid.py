@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from torch import nn
-
 from ...errors import Error, UnknownName
 from ...lab import Experiment, Run, load_model, plan
+from ...models import TokenClassifier
 from ...tasks import Task
 
 Key = TypeVar("Key", bound=Hashable)
@@ -113,6 +112,6 @@ def variant_note(finished: Mapping[Any, Sequence[Run]], preset: str, called: str
     return f"{called} is the preset {preset} in the variant {' and '.join(variants)}." if variants else ""
 
 
-def loaded(runs: Iterable[Run], device: str) -> list[nn.Module]:
+def loaded(runs: Iterable[Run], device: str) -> list[TokenClassifier]:
     """The trained models of these runs, there."""
     return [load_model(run).to(device) for run in runs]

@@ -80,9 +80,6 @@ class Interval:
     def reshape(self, *shape: int) -> Interval:
         return Interval(self.lo.reshape(shape), self.hi.reshape(shape))
 
-    def expanded(self, shape: tuple[int, ...]) -> Interval:
-        return Interval(np.broadcast_to(self.lo, shape), np.broadcast_to(self.hi, shape))
-
     def widened(self, radius: Any) -> Interval:
         """By 0 it stays what it is, to the last bit."""
         same = np.equal(radius, 0)
@@ -136,12 +133,14 @@ class Interval:
         return Interval(np.maximum(down(low - LEAST), 0.0), up(high + LEAST))
 
     def tanh(self) -> Interval:
-        return _near(np.tanh(self.lo), np.tanh(self.hi), -1.0)
+        low, high = np.tanh(self.lo), np.tanh(self.hi)
+        low, high = low - 2 * ULPS * EPS * np.abs(low), high + 2 * ULPS * EPS * np.abs(high)
+        return Interval(np.maximum(down(low - LEAST), -1.0), np.minimum(up(high + LEAST), 1.0))
 
     def sigmoid(self) -> Interval:
         """1 / (1 + exp(-x)), which grows with x."""
         one = Interval.of(1.0)
-        return (one + (-self).exp()).reciprocal().meet(Interval.of(0.0).hull(one).expanded(self.shape))
+        return (one + (-self).exp()).reciprocal().meet(Interval.of(0.0).hull(one))
 
     def relu(self) -> Interval:
         return Interval(np.maximum(self.lo, 0.0), np.maximum(self.hi, 0.0))
@@ -160,10 +159,3 @@ def up(x: Array) -> Array:
 
 def concatenate(parts: Sequence[Interval], axis: int) -> Interval:
     return Interval(np.concatenate([p.lo for p in parts], axis), np.concatenate([p.hi for p in parts], axis))
-
-
-def _near(low: Array, high: Array, least: float) -> Interval:
-    """Bounds of a function of values from `least` to 1 that grows, computed within `ULPS`."""
-    low = down(low - 2 * ULPS * EPS * np.abs(low) - LEAST)
-    high = up(high + 2 * ULPS * EPS * np.abs(high) + LEAST)
-    return Interval(np.maximum(low, least), np.minimum(high, 1.0))

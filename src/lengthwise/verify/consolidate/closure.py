@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -78,36 +77,6 @@ class ClosureNetwork:
         return self.node.head(self.vectors(self.codes)[elements])
 
 
-@dataclass(frozen=True)
-class Looked:
-    """The gaps of all conditions."""
-
-    gap: np.ndarray
-    """(M + n,) of every condition, those of the head after those of the nodes: between the right logit and the next."""
-
-    @property
-    def wrong(self) -> np.ndarray:
-        """Returns which conditions fail, by their numbers."""
-        return self.below(0.0)
-
-    def below(self, wide: float) -> np.ndarray:
-        """Returns which conditions have no gap above this."""
-        return np.flatnonzero(~(self.gap > wide))
-
-    @property
-    def conditions(self) -> int:
-        return len(self.gap)
-
-    @property
-    def margin(self) -> float:
-        """The least gap; below 0 where a condition fails."""
-        return float(self.gap.min())
-
-    @property
-    def closed(self) -> bool:
-        return len(self.wrong) == 0
-
-
 class Closure:
     """The conditions of an algebra whose elements have these codes (N,G)."""
 
@@ -152,17 +121,17 @@ class Closure:
         return loss + F.cross_entropy(answers, self.right)
 
     @torch.no_grad()
-    def look(self, network: ClosureNetwork) -> Looked:
-        """All conditions, one after another."""
+    def look(self, network: ClosureNetwork) -> np.ndarray:
+        """(M + n,) the gap of every condition, between the right logit and the next, those of the head behind those of
+        nodes: where it is not above 0 the condition fails."""
         gaps = [
             right_gap(network.nodes(self.taps[part]), self.codes[self.results[part]]).amin(-1)
             for part in torch.arange(len(self.taps)).split(BLOCK)
         ]
         gaps.append(right_gap(network.answers(self.asked), self.right))
-        looked = Looked(torch.cat(gaps).numpy())
-        short = looked.below(self.wide)
-        self.failing = short[short < len(self.taps)]
-        return looked
+        gap = torch.cat(gaps).numpy()
+        self.failing = np.flatnonzero(~(gap[: len(self.taps)] > self.wide))
+        return gap
 
 
 def close(
@@ -173,8 +142,8 @@ def close(
     lr: float,
     seed: int = 0,
     seconds: float = float("inf"),
-) -> Looked:
-    """Teach the model until all conditions hold with a wide margin, or the rounds or seconds are over.
+) -> np.ndarray:
+    """Teach the model until all conditions hold with a wide margin, or the rounds or seconds are over; the gaps then.
 
     `rounds`: steps of each; the rate falls to zero in each.
     """
@@ -183,10 +152,10 @@ def close(
 
         def loss(step: int, number: int = number) -> Tensor | None:
             if step % LOOK == 0:
-                looked = closure.look(network)
-                wrong = f"{len(looked.wrong)} of {looked.conditions} wrong"
-                closure.hear(f"step {sum(rounds[:number]) + step}: {wrong}, margin {looked.margin:.2f}")
-                if looked.margin > closure.wide:
+                gap = closure.look(network)
+                wrong = f"{(~(gap > 0)).sum()} of {len(gap)} wrong"
+                closure.hear(f"step {sum(rounds[:number]) + step}: {wrong}, margin {gap.min():.2f}")
+                if gap.min() > closure.wide:
                     return None
             return closure.loss(network, closure.batch(seed + number, step))
 

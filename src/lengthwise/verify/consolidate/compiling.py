@@ -43,7 +43,7 @@ from ..claim import Claim, claim_of, minimal, without_start
 from ..prove.codes import prove_codes
 from ..subject import KeptShare, subject_of
 from .canonical_codes import canonical_codes
-from .closure import Closure, ClosureNetwork, Looked, close, refusal
+from .closure import Closure, ClosureNetwork, close, refusal
 from .element_codes import structured_codes
 from .gate import checked_to_have_learned
 
@@ -66,8 +66,8 @@ class Made:
     made: Literal["compiled", "consolidated"]
     claim: Claim
     elements: int
-    looked: Looked
-    """How the closure conditions were found last."""
+    gap: np.ndarray
+    """That of every closure condition, as `Closure.look` says it."""
     seconds: float
     own: int = 0
     """Of how many elements the code is the one that a trained model gave them."""
@@ -79,17 +79,22 @@ class Made:
     @property
     def closed(self) -> bool:
         """True if all conditions hold, as far as the model's own numbers say. `certify` says it for sure."""
-        return self.looked.closed
+        return self.wrong == 0
+
+    @property
+    def wrong(self) -> int:
+        """The number of conditions that fail."""
+        return int((~(self.gap > 0)).sum())
 
     def __str__(self) -> str:
-        wrong, all_of_them = len(self.looked.wrong), self.looked.conditions
+        wrong, all_of_them = self.wrong, len(self.gap)
         held = (
             f"all {all_of_them:,} conditions hold" if self.closed else f"{wrong:,} of {all_of_them:,} conditions fail"
         )
         sizes = f"{self.elements:,} elements, {self.seconds:.1f} s"
         made = self.made if self.closed else f"not {self.made}"
         share = f", keeping {self.kept}" if self.kept else ""
-        return f"{made}: {held}, least margin {self.looked.margin:.2f}, {sizes}{share}"
+        return f"{made}: {held}, least margin {self.gap.min():.2f}, {sizes}{share}"
 
     @property
     def kept(self) -> KeptShare | None:
@@ -103,9 +108,9 @@ class Made:
             **({"asked": self.asked} if self.asked else {}),
             "claim": self.claim.to_json(),
             "elements": self.elements,
-            "conditions": self.looked.conditions,
-            "wrong": len(self.looked.wrong),
-            "margin": self.looked.margin,
+            "conditions": len(self.gap),
+            "wrong": self.wrong,
+            "margin": float(self.gap.min()),
             "seconds": round(self.seconds, 1),
         }
 
@@ -231,9 +236,9 @@ def compile_machine(
         torch.manual_seed(derive("compile", seed))
         model = LengthwiseForCausalLM(config)
     left = seconds - (time.perf_counter() - began)
-    looked = close(model, closure, rounds=ROUNDS, lr=1e-3, seed=seed, seconds=left)
+    gap = close(model, closure, rounds=ROUNDS, lr=1e-3, seed=seed, seconds=left)
     asked = {"width": width, "chunk": chunk, "seed": seed}
-    return Made(model, "compiled", claim, len(algebra), looked, time.perf_counter() - began, asked=asked)
+    return Made(model, "compiled", claim, len(algebra), gap, time.perf_counter() - began, asked=asked)
 
 
 def consolidate_run(
@@ -280,8 +285,7 @@ def teach_codes(
     codes, own = canonical_codes(model, algebra, conditions, seed)
     closure = Closure(algebra, codes, conditions, hear=hear)
     nodes: Any = inner.depth.layers[0].nodes
-    looked = closure.look(ClosureNetwork(model, codes))
-    if len(looked.wrong) > (1 - OWN_CODES) * looked.conditions:
+    if (closure.look(ClosureNetwork(model, codes)) > 0).mean() < OWN_CODES:
         structured = fitted(structured_codes(algebra), nodes.groups, nodes.codes)
         if structured is not None:
             closure = Closure(algebra, torch.from_numpy(structured), conditions, hear=hear)
@@ -290,13 +294,13 @@ def teach_codes(
     how = "consolidated" if count else "compiled"
     while True:
         left = seconds - (time.perf_counter() - began)
-        looked = close(model, closure, rounds=ROUNDS, lr=rate, seed=seed, seconds=left)
-        made = Made(model, how, claim, len(algebra), looked, time.perf_counter() - began, count)
-        if not looked.closed or made.seconds > seconds or provable(made, seconds - made.seconds):
+        gap = close(model, closure, rounds=ROUNDS, lr=rate, seed=seed, seconds=left)
+        made = Made(model, how, claim, len(algebra), gap, time.perf_counter() - began, count)
+        if not made.closed or made.seconds > seconds or provable(made, seconds - made.seconds):
             return made
-        closure.wide, rate = max(closure.wide, looked.margin) + 1, 2e-4
+        closure.wide, rate = max(closure.wide, gap.min()) + 1, 2e-4
         if hear:
-            hear(f"rounding leaves no proof at margin {looked.margin:.2f}: on to {closure.wide:.2f}")
+            hear(f"rounding leaves no proof at margin {gap.min():.2f}: on to {closure.wide:.2f}")
 
 
 def provable(made: Made, seconds: float) -> bool:

@@ -57,29 +57,20 @@ def own_sets(images: Tensor, owner: Tensor, centres: Tensor) -> int:
     return int((share > 0.5).sum())
 
 
-def refusal(model: nn.Module, claim: Claim) -> str | None:
-    """Returns why the neurons of this model cannot be taught so; None where they can."""
-    if isinstance(reason := tree_of(model), str):
-        return reason
-    node = Node(model)
-    if not node.layer.post or not isinstance(node.layer.feed_norm, nn.LayerNorm):
-        return "its layer does not end with a layer norm, which takes out how open a neuron is"
-    elements = len(MachineAlgebra(claim, node.chunk))
-    if elements >= node.width:
-        return (
-            f"its width of {node.width} has no orthogonal places for the {elements} elements of the machine's algebra"
-        )
-    return None
-
-
 def teach_neurons(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> TaughtCopy:
     """Returns a copy that was taught, and whether it was proved."""
-    if reason := refusal(model, claim):
+    if isinstance(reason := tree_of(model), str):
         raise CannotBeTaught(reason)
     ends = time.monotonic() + seconds
     copy = deepcopy(model).eval().requires_grad_(True)
     node = Node(copy)
-    boxes = trees.TreeBoxes(node, MachineAlgebra(claim, node.chunk))
+    if not node.layer.post or not isinstance(node.layer.feed_norm, nn.LayerNorm):
+        raise CannotBeTaught("its layer does not end with a layer norm, which takes out how open a neuron is")
+    algebra = MachineAlgebra(claim, node.chunk)
+    if len(algebra) >= node.width:
+        no_room = f"no orthogonal places for the {len(algebra)} elements of the machine's algebra"
+        raise CannotBeTaught(f"its width of {node.width} has {no_room}")
+    boxes = trees.TreeBoxes(node, algebra)
     start = first_nodes(boxes)
     neurons = Neurons(boxes, start)
     own = own_sets(boxes.images(start), boxes.results, neurons.centres)

@@ -11,12 +11,12 @@ Shapes: B words, T tokens, n numbers in a state, S symbols.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import inf
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from ...automata import Semiautomaton
 from ...errors import Error
@@ -55,29 +55,14 @@ def find_states(model: nn.Module, claim: Claim, sample: Sample, until: float = i
     return Extracted("states", machine.smallest(), agreement, sample.count, len(machine), model, refused)
 
 
-def _vector(cache: Any) -> Tensor:
-    """(B,n) all numbers that the layers keep."""
-    parts = [part for state in cache.states.values() for part in _tensors(state)]
-    return torch.cat([part.double().cpu().flatten(1) for part in parts], 1)
-
-
-def _tensors(state: Any) -> Iterator[Tensor]:
-    """The (B,…) tensors of a mixer's state; torch's own recurrences have a first dimension for layers."""
-    if isinstance(state, Tensor):
-        if state.is_floating_point() or state.is_complex():
-            yield torch.view_as_real(state) if state.is_complex() else state
-    elif hasattr(state, "hidden"):
-        yield from (h[0] for h in state.hidden)
-    elif isinstance(state, (tuple, list)):
-        for part in state:
-            yield from _tensors(part)
-
-
 @torch.no_grad()
 def _after(model: LengthwiseForCausalLM, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """(B,n) the states after these words (B,T), and (B,E) the logits."""
     made = model(tokens.to(model.embedding.weight.device), use_cache=True, logits_to_keep=1)
-    return _vector(made.past_key_values), made.logits[:, -1]
+    # torch's own recurrences have a first dimension for layers, which is 1.
+    numbers = [x for x in tree_leaves(list(made.past_key_values.states.values())) if isinstance(x, Tensor)]
+    real = [torch.view_as_real(x) if x.is_complex() else x for x in numbers if x.is_complex() or x.is_floating_point()]
+    return torch.cat([x.double().cpu().reshape(len(tokens), -1) for x in real], 1), made.logits[:, -1]
 
 
 def _explored(model: LengthwiseForCausalLM, claim: Claim, radius: float, until: float) -> Moore:

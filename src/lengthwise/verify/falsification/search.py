@@ -58,17 +58,9 @@ class Search:
         return text
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "strings": self.strings,
-            "exact": self.exact,
-            "longest": self.longest,
-            "least": self.least,
-            "by_length": {str(n): margin for n, margin in sorted(self.by_length.items())},
-            "predicted": self.predicted,
-            "seen": self.seen,
-            "stopped": self.stopped,
-            "seconds": round(self.seconds, 3),
-        }
+        data = {name: value for name, value in vars(self).items() if name != "refuted"}
+        by_length = {str(n): margin for n, margin in sorted(self.by_length.items())}
+        return {**data, "by_length": by_length, "seconds": round(self.seconds, 3)}
 
 
 def falsify(

@@ -19,9 +19,9 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from ..checker.intervals import Interval
 from ..claim import Claim
 from ..verdict import NotProved, Proof, Refuted, Unknown
 from .boxes import CONDITIONS
+from .cascade import NumberedRows
 from .node import Node, tree_of
 
 BLOCK = 2048
@@ -76,7 +77,7 @@ def prove_snapped(
     if verdict := exploration.verdict():
         return verdict
     elements, owner = exploration.elements()
-    met, centres = exploration.chosen[:, 0], node.centres.tolist()
+    met, centres = exploration.codes.rows[:, 0], node.centres.tolist()
     if missing := N - len(met):
         return Unknown(f"{missing} of {N} centres are reached by no word. Extract and snap again")
     listed = [{"element": owner[i], "centre": centres[met[i]]} for i in np.argsort(met)]
@@ -134,38 +135,65 @@ class SnappedNode:
         return nearest.numpy(), gap.numpy()
 
 
-class Exploration:
+class ReachedCodes:
     """All codes that words reach, each with the element of its words."""
 
     def __init__(self, node: CodedNode | SnappedNode, aligned: int, claim: Claim, seconds: float):
         """`aligned`: words end a multiple of so many symbols behind a node that counts."""
         self.node, self.aligned, self.claim, self.until = node, aligned, claim, time.monotonic() + seconds
-        self.stated = StatedClaim(claim.to_json())
-        self.leaves = claim.machine.delta.T.astype(np.int64)
-        """(S,Q)"""
-        self.chosen = np.empty((0, node.groups), dtype=np.int64)
-        self.maps = np.empty((0, len(claim.machine.delta)), dtype=np.int64)
-        self.known: dict[bytes, int] = {}
-        self.margin = math.inf
-        self.looked, self.most = 0, NODES.most
+        self.stated, self.start = StatedClaim(claim.to_json()), claim.machine.start
+        self.margin, self.looked = math.inf, 0
 
+    @torch.no_grad()
     def verdict(self) -> Refuted | Unknown | None:
-        """Returns why nothing is proved; None once all codes are found, of one element each, and the head is right."""
+        """Returns why nothing is proved, or a wrong word; None once all codes are found and the head is right."""
         try:
-            self._look_at_all()
+            self.follow()
         except NotProved as end:
             return end.verdict
         return None
 
-    @torch.no_grad()
-    def _look_at_all(self) -> None:
-        C, leaves = self.node.node.chunk, self.node.node.leaves(len(self.leaves), torch.float64)
+    def follow(self) -> None:
+        """Look at all of them, up to what ends the proof."""
+        raise NotImplementedError
+
+    def watch(self) -> None:
+        """Ends the proof where too many were looked at, or the time is over."""
+        raise NotImplementedError
+
+    def nodes(self, index: np.ndarray, maps: np.ndarray, vectors: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which of these tuples (n,c), the oldest first, matter; of their nodes the codes and the elements."""
+        made, begins = product_of([maps[column] for column in index.T]), index.shape[1] < self.node.node.chunk
+        needed = (self.stated.opens if begins else self.stated.live)(made, self.aligned)
+        index, made = index[needed], made[needed]
+        self.looked += len(index)
+        self.watch()
+        if not len(index):
+            return index, np.empty((0, self.node.groups), dtype=np.int64), made
+        chosen, gap = self.node.codes(self.node.node.of(vectors[torch.from_numpy(index)], continuous=True))
+        if not gap.min() > 0:
+            raise NotProved(Unknown.short(self.node.undecided, float(gap.min())))
+        self.margin = min(self.margin, float(gap.min()))
+        return index, chosen, made
+
+
+class Exploration(ReachedCodes):
+    """All codes together, each of one element."""
+
+    def __init__(self, node: CodedNode | SnappedNode, aligned: int, claim: Claim, seconds: float):
+        super().__init__(node, aligned, claim, seconds)
+        self.codes = NumberedRows(node.groups, np.int64)
+        self.maps = np.empty((0, len(claim.machine.delta)), dtype=np.int64)
+
+    def follow(self) -> None:
+        symbols = self.claim.machine.delta.T.astype(np.int64)
+        C, leaves = self.node.node.chunk, self.node.node.leaves(len(symbols), torch.float64)
         for size in range(1, C + 1):
-            for block in blocks(tuples(len(self.leaves), size, 0)):
-                self._look(block, self.leaves, leaves)
+            for block in blocks(tuples(len(symbols), size, 0)):
+                self._look(block, symbols, leaves)
         done = 0
-        while done < len(self.chosen):
-            now, vectors = len(self.chosen), self.node.vectors(self.chosen)
+        while done < len(self.codes):
+            now, vectors = len(self.codes), self.node.vectors(self.codes.rows)
             for size in range(1, C + 1):
                 for block in blocks(tuples(now, size, done)):
                     self._look(block, self.maps, vectors)
@@ -174,7 +202,7 @@ class Exploration:
 
     def to_json(self) -> dict[str, Any]:
         elements, owner = self.elements()
-        codes = [{"element": each, "code": code} for each, code in zip(owner, self.chosen.tolist(), strict=True)]
+        codes = [{"element": each, "code": code} for each, code in zip(owner, self.codes.rows.tolist(), strict=True)]
         return {"elements": elements, "codes": codes}
 
     def elements(self) -> tuple[list[list[int]], list[int]]:
@@ -183,51 +211,31 @@ class Exploration:
         return elements.tolist(), owner.reshape(-1).tolist()
 
     def _look(self, index: np.ndarray, maps: np.ndarray, vectors: Tensor) -> None:
-        """The nodes that read what these tuples (n,c) number, the oldest first."""
-        made = product_of([maps[column] for column in index.T])
-        begins = index.shape[1] < self.node.node.chunk
-        needed = (self.stated.opens if begins else self.stated.live)(made, self.aligned)
-        index, made = index[needed], made[needed]
-        if not len(index):
-            return
-        self.looked += len(index)
-        if self.looked > self.most or time.monotonic() > self.until:
-            count = f"{len(self.chosen):,} {self.node.noun}s were found, and"
-            if self.looked > self.most:
-                raise NotProved(Unknown(f"{count} their products are {NODES.surpassed}"))
+        _, chosen, made = self.nodes(index, maps, vectors)
+        number, first = self.codes.add(chosen)
+        if len(first):
+            self.maps = np.concatenate([self.maps, made[first]])
+        if (self.maps[number] != made).any():
+            two = f"one {self.node.noun} stands for words that the machine tells apart"
+            raise NotProved(Unknown(f"{two} (where it need not, minimise it first)"))
+
+    def watch(self) -> None:
+        count = f"{len(self.codes):,} {self.node.noun}s were found, and"
+        if self.looked > NODES.most:
+            raise NotProved(Unknown(f"{count} their products are {NODES.surpassed}"))
+        if time.monotonic() > self.until:
             late = f"the time was over after {self.looked:,} of their products: a longer budget looks at more"
             raise NotProved(Unknown(f"{count} {late}"))
-        chosen, gap = self.node.codes(self.node.node.of(vectors[torch.from_numpy(index)], continuous=True))
-        if not gap.min() > 0:
-            raise NotProved(Unknown.short(self.node.undecided, float(gap.min())))
-        self.margin = min(self.margin, float(gap.min()))
-        self._note(chosen, made)
-
-    def _note(self, chosen: np.ndarray, made: np.ndarray) -> None:
-        fresh: list[int] = []
-        for i, key in enumerate(map(bytes, np.ascontiguousarray(chosen))):
-            number = self.known.get(key)
-            if number is None:
-                self.known[key] = len(self.chosen) + len(fresh)
-                fresh.append(i)
-                continue
-            before = self.maps[number] if number < len(self.maps) else made[fresh[number - len(self.maps)]]
-            if (before != made[i]).any():
-                two = f"one {self.node.noun} stands for words that the machine tells apart"
-                raise NotProved(Unknown(f"{two} (where it need not, minimise it first)"))
-        if fresh:
-            self.chosen = np.concatenate([self.chosen, chosen[fresh]])
-            self.maps = np.concatenate([self.maps, made[fresh]])
 
     def _look_at_head(self) -> None:
-        states = self.maps[:, self.claim.machine.start]
+        states = self.maps[:, self.start]
         if not self.claim.asked[states].any():
             raise NotProved(Unknown("no word that leads to a question was found"))
-        logits = Interval.of(self.node.node.head(self.node.vectors(self.chosen)).numpy())
+        logits = Interval.of(self.node.node.head(self.node.vectors(self.codes.rows)).numpy())
         ahead = self.stated.margins(logits, states)
         gap = float(ahead.min())
         if not gap > 0:
-            code = self.chosen[int(ahead.argmin())].tolist()
+            code = self.codes.rows[int(ahead.argmin())].tolist()
             raise NotProved(Unknown.short(f"the answer on {self.node.noun} {code} is not right", gap))
         self.margin = min(self.margin, gap)
 
@@ -273,7 +281,7 @@ class CodesOfLevel:
         return (first, joined) if agree.all() else None
 
 
-class CodeLevels:
+class CodeLevels(ReachedCodes):
     """All codes that words reach, level by level, each with the element of its words.
 
     A node of level l + 1 is made of nodes of level l, of which only the first may lack symbols. All that a level has is
@@ -281,8 +289,7 @@ class CodeLevels:
     """
 
     def __init__(self, node: CodedNode, claim: Claim, seconds: float):
-        self.node, self.claim, self.until = node, claim, time.monotonic() + seconds
-        self.stated, self.start = StatedClaim(claim.to_json()), claim.machine.start
+        super().__init__(node, node.node.chunk, claim, seconds)
         number = self.stated.alike(node.node.chunk)
         self.alike = np.unique(number, return_index=True)[1][number]
         """(Q,) the first state that is alike to each."""
@@ -292,19 +299,8 @@ class CodeLevels:
         self.levels: list[CodesOfLevel] = []
         self.returns = 0
         """The level that has what is made of the last one."""
-        self.margin, self.looked = math.inf, 0
-        """The margin is that of all answers, those of nodes that are no word's last among them."""
 
-    def verdict(self) -> Refuted | Unknown | None:
-        """Returns a wrong word, or why nothing is proved; None once the levels come again and all of them is right."""
-        try:
-            self._follow()
-        except NotProved as end:
-            return end.verdict
-        return None
-
-    @torch.no_grad()
-    def _follow(self) -> None:
+    def follow(self) -> None:
         maps = self.claim.machine.delta.T.astype(np.int64)
         S, known = len(maps), dict[bytes, int]()
         vectors = self.node.node.leaves(S, torch.float64)
@@ -339,7 +335,9 @@ class CodeLevels:
         rows: list[tuple[np.ndarray, np.ndarray, bool, bool, int, tuple[int, ...]]] = []
         for size in range(1, self.node.node.chunk + 1):
             for block in blocks(product(range(len(maps)), *[whole] * (size - 1))):
-                index, chosen, made, lacks = self._nodes(block, maps, vectors, lacking)
+                index, chosen, made = self.nodes(block, maps, vectors)
+                lacks = lacking[index[:, 0]] | (size < self.node.node.chunk)
+                made = self.alike[np.where(lacks[:, None], made[:, [self.start]], made)]
                 last, length = size > 1 or not self.levels, symbols[index].sum(1)
                 keys = np.concatenate([np.full((len(index), 1), last), lacks[:, None], chosen, made], 1)
                 for i in np.argsort(length, kind="stable"):
@@ -354,26 +352,7 @@ class CodeLevels:
         *columns, parts = zip(*rows, strict=True)
         return CodesOfLevel(*map(np.array, columns), parts=list(parts))
 
-    def _nodes(
-        self, index: np.ndarray, maps: np.ndarray, vectors: Tensor, lacking: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Which of these tuples (n,c) matter; of their nodes the codes, the elements, and whether symbols lack."""
-        begins = index.shape[1] < self.node.node.chunk
-        made = product_of([maps[column] for column in index.T])
-        needed = (self.stated.opens if begins else self.stated.live)(made, self.node.node.chunk)
-        index, made = index[needed], made[needed]
-        self._count(len(index))
-        if not len(index):
-            return index, np.empty((0, self.node.groups), dtype=np.int64), made, np.empty(0, dtype=bool)
-        chosen, gap = self.node.codes(self.node.node.of(vectors[torch.from_numpy(index)], continuous=True))
-        if not gap.min(initial=math.inf) > 0:
-            raise NotProved(Unknown.short(self.node.undecided, float(gap.min())))
-        self.margin = min(self.margin, float(gap.min(initial=math.inf)))
-        lacks = lacking[index[:, 0]] | begins
-        return index, chosen, self.alike[np.where(lacks[:, None], made[:, [self.start]], made)], lacks
-
-    def _count(self, more: int) -> None:
-        self.looked += more
+    def watch(self) -> None:
         count = f"{len(self.levels)} levels of trees were followed, and"
         if self.looked > NODES.most:
             raise NotProved(Unknown(f"{count} the nodes of the next are {NODES.surpassed}"))
@@ -409,12 +388,6 @@ def tuples(count: int, size: int, done: int) -> Iterator[tuple[int, ...]]:
         yield from product(*old, range(done, count), *new)
 
 
-def blocks(every: Iterable[tuple[int, ...]]) -> Iterator[np.ndarray]:
-    held: list[tuple[int, ...]] = []
-    for each in every:
-        held.append(each)
-        if len(held) == BLOCK:
-            yield np.array(held)
-            held = []
-    if held:
-        yield np.array(held)
+def blocks(every: Iterator[tuple[int, ...]]) -> Iterator[np.ndarray]:
+    while block := list(islice(every, BLOCK)):
+        yield np.array(block)

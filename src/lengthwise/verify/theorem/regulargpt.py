@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -122,7 +121,8 @@ def network(certificate: Certificate, numbers: dict[str, Array], scale: int) -> 
         "codebook": listed(vectors(numbers["codebook"][i : i + nodes["codes"]]) for i in each),
         "answering": affine("head"),
     }
-    return f"Definition weights : gpt := {{|\n  {_fields(fields)} |}}.\n"
+    record = ";\n  ".join(f"{name} := {value}" for name, value in fields.items())
+    return f"Definition weights : gpt := {{|\n  {record} |}}.\n"
 
 
 def proof(
@@ -160,10 +160,6 @@ Definition heeded : list bool := {_truths(heeded)}.
 
 def _truths(each: Iterable[bool]) -> str:
     return f"[{'; '.join(str(bool(one)).lower() for one in each)}]"
-
-
-def _fields(each: dict[str, Any]) -> str:
-    return ";\n  ".join(f"{name} := {value}" for name, value in each.items())
 
 
 EXTRACTED = ConditionProgram("Conditions", "gpt_conditions", "regulargpt", EVERYWHERE)

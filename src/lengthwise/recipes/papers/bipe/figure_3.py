@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple
 
 from .... import tasks
 from ....insight import ChainScores, add_chains, score_chains
 from ....lab import Experiment, Run, load_task, plan
 from ....lab.statistics import summary
-from ....models import TokenClassifier
 from ....report import Panel, line_chart, record_table
 from ....report.formatting import count, duration, percent
 from ....tasks.arithmetic_steps import ArithmeticSteps
@@ -89,7 +88,7 @@ def chain_scores(runs: list[Run], settings: Mapping[str, Any], device: str) -> d
     """What became of the chains of all seeds, by the number of operators: those of training, fewer and more."""
     task = load_task(runs[0])
     assert isinstance(task, ArithmeticSteps)
-    models = [cast(TokenClassifier, model) for model in loaded(runs, device)]
+    models = loaded(runs, device)
     strings, trained = min(CHAINS, settings["tests.samples"]), settings["operators"]
     lengths = sorted({max(1, trained + more) for more in AROUND})
     return {n: add_chains(score_chains(model, task, n, strings) for model in models) for n in lengths}

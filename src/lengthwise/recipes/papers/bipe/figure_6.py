@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ....lab import Run
-from ....report import Panel
 from ...base import Recipe, Scale
 from ...common.grid import Model
 from ...common.rules import settings_of
@@ -30,9 +26,6 @@ def recipe(scale: Scale, **options: SegmentOptions) -> Recipe:
     options = {"block": "llama", "position": "bilevel"}
     parts = {name: Model("transformer", {**options, "position_options": each}) for name, each in without.items()}
 
-    def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
-        return [growth(finished)]
-
     return Recipe(
         title="BiPE, Figure 6: what its parts are for",
         description=(
@@ -40,5 +33,5 @@ def recipe(scale: Scale, **options: SegmentOptions) -> Recipe:
             "segments that end after a fixed number of tokens. The paper finds all of these worse than BiPE itself."
         ),
         grid=language_models(RULES[scale], scale, source, whole | parts),
-        report=report,
+        report=lambda finished, device: [growth(finished)],
     )

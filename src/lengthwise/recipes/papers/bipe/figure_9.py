@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ....lab import Run
-from ....report import Panel
 from ...base import Recipe, Scale
 from ...common.grid import Model
 from ...common.rules import settings_of
@@ -24,9 +20,6 @@ def recipe(scale: Scale, **options: TextOptions) -> Recipe:
     wider = {**drawn.settings, "position_options": {"of": {"name": "rope"}, "longest": WIDER * trained}}
     both = {"randomized": drawn, f"randomized-{WIDER}": Model(drawn.preset, wider)}
 
-    def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
-        return [growth(finished)]
-
     return Recipe(
         title="BiPE, Figure 9: how far randomized positions are drawn from",
         description=(
@@ -35,5 +28,5 @@ def recipe(scale: Scale, **options: TextOptions) -> Recipe:
             "sees: the paper finds that 16 times the trained length is worse than 4 times."
         ),
         grid=language_models(RULES[scale], scale, source, both),
-        report=report,
+        report=lambda finished, device: [growth(finished)],
     )

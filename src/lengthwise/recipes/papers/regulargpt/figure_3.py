@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 from .... import insight
 from ....insight import Clusters
 from ....lab import Run, load_model, load_task
 from ....lab.statistics import score
-from ....models import TokenClassifier
 from ....report import Panel, record_table
 from ....report import clusters as draw_clusters
 from ....report.formatting import percent, table_number
@@ -47,7 +45,7 @@ def recipe(scale: Scale) -> Recipe:
 def clusters_of(run: Run, length: int, device: str) -> Clusters:
     """The clusters of one run's outputs on the task's first test string of this length."""
     task = load_task(run)
-    classifier = cast(TokenClassifier, load_model(run).to(device))
+    classifier = load_model(run).to(device)
     return insight.find_clusters(classifier, insight.probe_strings(task, length), task=task)
 
 

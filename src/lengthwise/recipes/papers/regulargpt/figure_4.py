@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 from .... import insight
 from ....insight import ReceptiveField
 from ....lab import Run, load_model, load_task
 from ....lab.choices import chosen_runs
-from ....models import TokenClassifier
 from ....report import Panel, Table
 from ....report import receptive_field as draw_receptive_field
 from ...base import Recipe, Scale
@@ -49,7 +47,7 @@ def recipe(scale: Scale) -> Recipe:
 def receptive_field_of(run: Run, length: int, count: int, device: str) -> ReceptiveField:
     """The receptive field of one run, averaged over the first test strings of its task."""
     task = load_task(run)
-    classifier = cast(TokenClassifier, load_model(run).to(device))
+    classifier = load_model(run).to(device)
     return insight.measure_receptive_field(classifier, insight.probe_strings(task, length, count), task=task.name)
 
 

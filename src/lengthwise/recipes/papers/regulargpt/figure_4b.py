@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from ....insight import ReceptiveField, measure_receptive_field
 from ....lab import Run, load_model, texts
 from ....lab.experiment import TextSpec
-from ....models import TokenClassifier
 from ....report import Panel, Table
 from ....report import receptive_field as draw_receptive_field
 from ...base import Recipe, Scale
@@ -53,5 +51,5 @@ def _receptive_field(run: Run, length: int, count: int, device: str) -> Receptiv
     tokens = texts.read(spec, 1).test
     stride = max(1, (len(tokens) - length) // count)
     chunks = tokens.unfold(0, length, stride)[:count].long()
-    model = cast(TokenClassifier, load_model(run).to(device))
+    model = load_model(run).to(device)
     return measure_receptive_field(model, chunks, task=spec.name)
