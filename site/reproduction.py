@@ -346,14 +346,15 @@ def boxes(result: dict[str, Any]) -> Finding:
 def boxes_of_both_forms(result: dict[str, Any]) -> Finding:
     """The advanced form, which is compared, and beside it the default form, one seed each."""
     finding = boxes(result)
-    rows = panel(report.recorded(ROOT / "results" / "chacal-table-2-default-overnight"), "Measured")
-    shares = ", ".join(f"{row['model']} {percent(row['mean'])}" for row in rows)
+    folders = (ROOT / "results" / f"chacal-table-2-{form}-overnight" for form in ("default", "default-sum"))
+    rows = [row for folder in folders for row in panel(report.recorded(folder), "Measured")]
+    shares = "; ".join(f"{row['model']} {percent(row['mean'])}" for row in rows)
     said = f"Of stories of the default form, by one seed each, are right in %: {shares}."
     head = ["default form", "published exact match", "here, on smaller stories", "boxes that are right"]
     cells = [
         [
             row["model"],
-            f"{row['published'][1]:.1f}",
+            f"{row['published'][1]:.1f}" if row["published"] else "–",
             percent(row["mean"]),
             percent(row["drawn_as_trained"][0]["boxes"]),
         ]
