@@ -37,7 +37,7 @@ def test_the_papers_model_and_the_automaton_have_one_budget(scale, task):
 
 
 def test_what_was_shrunk_names_no_published_rule():
-    rows = differences(RULES, "laptop", TASKS, MODELS)
+    rows = differences(RULES["paper"], RULES["laptop"], TASKS, MODELS)
     assert {"for": "all", "setting": "training.steps", "published": 40_000, "here": 1000} in rows
     assert ("all", "training.weight_decay") not in {(row["for"], row["setting"]) for row in rows}
     # S4's family learns ModArith(5) from whole strings, as published, though the others' strings grow there.
@@ -58,7 +58,7 @@ def test_overnight_is_the_published_setting_but_for_the_longest_runs():
             cut = (task, MODELS[model].preset) == ("modular-arithmetic", "block-lrnn")
             assert [e.training.but(**SHORTER) if cut else e.training for e in published] == [e.training for e in ours]
             assert [(e.data, e.tests, e.seed) for e in published] == [(e.data, e.tests, e.seed) for e in ours]
-    rows = differences(RULES, "overnight", TASKS, MODELS)
+    rows = differences(RULES["paper"], RULES["overnight"], TASKS, MODELS)
     assert [(row["setting"], row["here"]) for row in rows] == [("training.steps", SHORTER["steps"])]
 
 

@@ -55,7 +55,8 @@ def test_every_knob_has_its_published_value(scale):
 
 def test_what_differs_from_the_paper_is_what_the_rules_change():
     rows = {
-        (row["for"], row["setting"]): (row["published"], row["here"]) for row in differences(RULES, "laptop", *GRID)
+        (row["for"], row["setting"]): (row["published"], row["here"])
+        for row in differences(RULES["paper"], RULES["laptop"], *GRID)
     }
     assert rows["all", "model.width"] == (256, 64)
     assert rows["all", "lengths"][0] == "every"
@@ -71,7 +72,7 @@ def test_what_differs_from_the_paper_is_what_the_rules_change():
 
 
 def rows_of(scale, *grid):
-    return [(row["for"], row["setting"]) for row in differences(RULES, scale, *grid)]
+    return [(row["for"], row["setting"]) for row in differences(RULES["paper"], RULES[scale], *grid)]
 
 
 def test_table_2_trains_nothing_of_its_own():

@@ -95,11 +95,19 @@ def settings_of(rules: Iterable[Rule], task: str, model: str) -> dict[str, Any]:
 
 
 def differences_from_paper(
-    rules: Rules, scale: Scale, tasks: Iterable[str], models: Iterable[str], same: str
+    rules: Rules,
+    scale: Scale,
+    tasks: Iterable[str],
+    models: Iterable[str],
+    same: str,
+    ours: Sequence[Rule] | None = None,
 ) -> list[Panel]:
-    """One panel, or none where every setting is the published one. `same` says what is as published all the same."""
+    """One panel, or none where every setting is the published one. `same` says what is as published all the same.
+
+    `ours` are the rules that a call's own inputs add to, where it has some.
+    """
     title, caption = f"What differs from the paper at {scale} scale", f"{same} A later line overrides an earlier one."
-    return table_of_differences(title, caption, differences(rules, scale, tasks, models))
+    return table_of_differences(title, caption, differences(rules["paper"], ours or rules[scale], tasks, models))
 
 
 def table_of_differences(title: str, caption: str, rows: Sequence[Mapping[str, Any]]) -> list[Panel]:
@@ -112,13 +120,15 @@ def table_of_differences(title: str, caption: str, rows: Sequence[Mapping[str, A
     return [record_table(title, caption, rows, columns)] if rows else []
 
 
-def differences(rules: Rules, scale: Scale, tasks: Iterable[str], models: Iterable[str]) -> list[dict[str, Any]]:
+def differences(
+    paper: Sequence[Rule], ours: Sequence[Rule], tasks: Iterable[str], models: Iterable[str]
+) -> list[dict[str, Any]]:
     """The settings that are not the published ones somewhere in these rows and columns, rule by rule.
 
     A setting is also named where an earlier rule changed it and this one sets it back to the published value.
     """
     grid = [(task, model) for task in tasks for model in models]
-    own = [rule for rule in rules[scale] if rule not in rules["paper"]]
+    own = [rule for rule in ours if rule not in paper]
     rows = []
     for i, rule in enumerate(own):
         cells = [cell for cell in grid if rule.holds(*cell)]
@@ -129,9 +139,9 @@ def differences(rules: Rules, scale: Scale, tasks: Iterable[str], models: Iterab
             # By their words, for a published value may be a list.
             published: dict[str, Any] = {}
             for cell in cells:
-                if settings_of(rules[scale], *cell)[setting] != here:
+                if settings_of(ours, *cell)[setting] != here:
                     continue  # A later rule wins.
-                value = settings_of(rules["paper"], *cell).get(setting, "–")
+                value = settings_of(paper, *cell).get(setting, "–")
                 if value != here or any(earlier.holds(*cell) for earlier in changed_before):
                     published[str(value)] = value
             about = ", ".join(filter(None, (pattern.rstrip("*") for pattern in (rule.tasks, rule.models)))) or "all"

@@ -58,7 +58,7 @@ def recipe(
             caption = "Share of next tokens that are right, with the right ones before them, on validation strings."
             panels.append(curves(f"Learning at width {width}", caption, mine))
         same = "The form of the task, layers, heads, optimiser and weight decay are as published."
-        return [*panels, *differences_from_paper({**RULES, scale: rules}, scale, [TASK], list(ENCODINGS), same)]
+        return [*panels, *differences_from_paper(RULES, scale, [TASK], list(ENCODINGS), same, rules)]
 
     keys = [WidthKey(encoding, width) for width in settings["widths"] for encoding in ENCODINGS]
     return Recipe(

@@ -16,7 +16,7 @@ from ....report import Panel, Table
 from ....text.scrolls import HUB, TASKS
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
-from ...common.rules import Rule, Rules, described, differences_from_paper, rules_of, settings_of, table_of
+from ...common.rules import Rule, described, differences_from_paper, rules_of, settings_of, table_of
 from ...common.text_grid import STANDARD_LIBRARY, CutOptions
 from .figure_4 import RANDOMIZED
 from .figure_4 import RULES as RULES_4
@@ -62,8 +62,8 @@ def recipe(
     checkpoints = by_name(checkpoint)
     overrides = {"training.steps": steps, "training.batch": batch, "training.lr": lr, "window": window}
     own = {name: value for name, value in overrides.items() if value is not None}
-    rules: Rules = {**RULES, scale: [*RULES[scale], *([Rule("*", "*", own)] if own else [])]}
-    settings = settings_of(rules[scale], "*", "*")
+    rules = [*RULES[scale], *([Rule("*", "*", own)] if own else [])]
+    settings = settings_of(rules, "*", "*")
     first = None if checkpoints else language_models_first(scale, settings["window"], text=text, **source)
     models = list(checkpoints) if first is None else [cell.key for cell in first.cells]
 
@@ -89,7 +89,7 @@ def recipe(
         if submission:
             panels.append(submitted(finished, data, Path(submission), device))
         same = "Published: 12 layers of width 768, trained on the Pile at 1,024 tokens; the test split, by the site."
-        return [*panels, *differences_from_paper(rules, scale, list(TASKS), models, same)]
+        return [*panels, *differences_from_paper(RULES, scale, list(TASKS), models, same, rules)]
 
     cells = [
         Cell(AnswersKey(task, column), lambda task=task, i=i: [planned(task)[i]], label=task)
