@@ -142,7 +142,7 @@ def test_a_text_that_is_edited_between_two_plans_is_read_again(run, tmp_path):
     def planned():
         (model,) = lab.plan_language_models(corpus, "lstm", **options, store=tmp_path)
         assert lab.texts.read(model.data, 8).digests == model.data.digests
-        (checkpoint,) = lab.plan_text(str(run.path / "model"), [str(corpus)], held_out=0.3, block=16)
+        (checkpoint,) = lab.plan_further(run.path / "model", [corpus], train_length=16, settings={"text.held_out": 0.3})
         return model.data.digests, checkpoint.data.digests
 
     before = planned()
@@ -335,15 +335,10 @@ def test_perplexities_of_different_tokenizers_are_not_ranked(plan, run, tmp_path
 
 
 def test_a_trained_model_is_a_checkpoint_to_tune_for_longer_texts(run, corpus, tmp_path):
-    planned = lab.plan_text(
-        str(run.path / "model"),
-        [str(corpus)],
-        held_out=0.3,
-        block=16,
-        conversions=[[], [{"name": "yarn", "factor": 2, "trained": 4}]],
-        training=lab.Training.of(steps=2, batch=2, lr=1e-4),
-        test_lengths=(16, 32),
-    )
+    how = {"train_length": 16, "test_lengths": (16, 32), "training": lab.Training.of(steps=2, batch=2, lr=1e-4)}
+    how["settings"] = {"text.held_out": 0.3}
+    conversions = [], [{"name": "yarn", "factor": 2, "trained": 4}]
+    planned = [one for each in conversions for one in lab.plan_further(run.path / "model", [corpus], each, **how)]
     runs = [outcome.run for outcome in lab.run(planned, tmp_path, workers=1)]
     before = [each.result["checkpoints"]["before"]["losses"] for each in runs]
     assert before[0].keys() == before[1].keys() == {"16", "32"}

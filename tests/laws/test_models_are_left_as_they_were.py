@@ -101,7 +101,6 @@ CALLS: dict[str, tuple[Any, Any]] = {
         attention,
         lambda m: evaluate.losses_by_length(m, TEXT, [8], device=CPU, way="last-token", samples=4),
     ),
-    "evaluate.perplexity": (attention, lambda m: evaluate.perplexity(m, TEXT.view(4, 16), device=CPU)),
     "insight.find_clusters": (tree, lambda m: insight.find_clusters(m, strings(m))),
     "insight.find_links": (
         lambda: build("chacal", BOXES, heads=2),

@@ -11,12 +11,12 @@ from lengthwise.errors import NonFiniteError
 from lengthwise.evaluate import score_strings
 from lengthwise.lab.job import make_trainer
 from lengthwise.models import LengthwiseForCausalLM
+from lengthwise.models.token_classifier import evaluating
 from lengthwise.tasks.base import Batch
 from lengthwise.train.counting import count_right
 from lengthwise.train.curriculum import WINDOW, GrowingLengths
 from lengthwise.train.scoring import loss, right
 from lengthwise.train.settings import Curriculum
-from lengthwise.train.trainer import in_evaluation
 
 CPU = torch.device("cpu")
 
@@ -154,7 +154,9 @@ def test_a_set_is_judged_and_learnt_where_it_is_asked_alone():
 
 def validate(trainer):
     """Accuracy and loss of a trainer's one state."""
-    return in_evaluation(trainer.states[0], trainer.objective.validate, trainer.data.validation(0))
+    (state,) = trainer.states
+    with evaluating(state.model):
+        return trainer.objective.validate(state, trainer.data.validation(0))
 
 
 def shapes_seen(run):

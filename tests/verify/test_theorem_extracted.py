@@ -20,7 +20,6 @@ from lengthwise.verify.checker.weights import read_model
 from lengthwise.verify.claim import Claim, claim_of
 from lengthwise.verify.prove.codes import prove_codes
 from lengthwise.verify.theorem import folder as theorem
-from lengthwise.verify.theorem.regulargpt import EXTRACTED
 
 from .corpus import network
 from .proposals import accepted
@@ -54,7 +53,7 @@ def checker(tmp_path_factory, development):  # noqa: F811
     folder = tmp_path_factory.mktemp("extracted")
     shutil.copytree(development, folder, dirs_exist_ok=True)
     shutil.copytree(SOURCES, folder, dirs_exist_ok=True)
-    (folder / "Extract.v").write_text(theorem.extract(EXTRACTED))
+    (folder / "Extract.v").write_text(theorem.EXTRACT)
     compiled(folder, "Whole")
     compiled(folder, "Extract")
     return built(folder, "numbers.ml", "checked.mli", "checked.ml", "read.ml", "run.ml", "regulargpt.ml")
@@ -248,7 +247,7 @@ def test_what_the_folder_holds():
     assert sets in files["Extracted.v"]
     assert "Lemma checked" not in files["Extracted.v"]
     assert "extracted: checker Extracted.vo" in files["Makefile"]
-    assert all((SOURCES / name).is_file() for name in ("Whole.v", *theorem.SHARED, f"{EXTRACTED.reader}.ml"))
+    assert all((SOURCES / name).is_file() for name in theorem.EXTRACTED)
     assert "Extracted.v" not in theorem.statement(
         certificate_of("parity-rnn"), read_model(network_folder("parity-rnn"))[1]
     )

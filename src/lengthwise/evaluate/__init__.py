@@ -9,7 +9,7 @@ from ..lazy_names import lazy_names
 if TYPE_CHECKING:
     from .far_tokens import FarScores, Needle, Variables, score_far_tokens
     from .strings import StringScores, score_strings
-    from .text import Loss, Way, losses_by_length, perplexity
+    from .text import Loss, Way, losses_by_length
 
 __all__ = [
     "FarScores",
@@ -19,7 +19,6 @@ __all__ = [
     "Variables",
     "Way",
     "losses_by_length",
-    "perplexity",
     "score_far_tokens",
     "score_strings",
 ]

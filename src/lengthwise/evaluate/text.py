@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import Error, NonFiniteError, OutOfMemory
+from ..errors import Error, OutOfMemory
 from ..models import TokenClassifier
 from ..models.token_classifier import evaluating
 from ..seeds import generator
@@ -47,27 +47,6 @@ class Loss(NamedTuple):
         if self.mean is None:
             return math.nan
         return math.exp(self.mean) if self.mean < 709 else math.inf
-
-
-def perplexity(
-    model: nn.Module,
-    blocks: Tensor,
-    *,
-    device: torch.device,
-    autocast: str = "fp32",
-    tokens_at_once: int = 4096,
-    before: Callable[[], None] | None = None,
-) -> float:
-    """Returns the perplexity of blocks (N, T), read in parts of about `tokens_at_once` tokens.
-
-    `before` is called before each part, and may raise.
-    """
-    reading: dict[str, Any] = {"device": device, "autocast": autocast, "tokens_at_once": tokens_at_once}
-    with evaluating(model):
-        loss = _window_loss(model, blocks, before=before, **reading)
-    if loss.mean is None:
-        raise NonFiniteError("The loss on the test text is not finite.")
-    return loss.perplexity
 
 
 def losses_by_length(

@@ -16,14 +16,7 @@ if TYPE_CHECKING:
     from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
     from .grid import plan
     from .job import Job, Outcome
-    from .language_models import (
-        plan_answers,
-        plan_continued,
-        plan_further,
-        plan_language_models,
-        plan_text,
-        trained_places,
-    )
+    from .language_models import plan_answers, plan_continued, plan_further, plan_language_models, trained_places
     from .launch import Engine, Launch
     from .loading import load_model, load_task, load_tokenizer
     from .measurements import (
@@ -52,7 +45,7 @@ __all__ = [
     "TextSpec", "Training", "accuracy", "bench", "check_strategy", "choose", "chosen_device", "chosen_runs",
     "device_of", "elsewhere", "find", "follow", "follows", "lengths", "load", "load_model", "load_task",
     "load_tokenizer", "measure_answers", "measure_cliff", "measure_far_tokens", "measure_perplexity", "new_model",
-    "overflowed", "plan", "plan_answers", "plan_continued", "plan_further", "plan_language_models", "plan_text", "run",
+    "overflowed", "plan", "plan_answers", "plan_continued", "plan_further", "plan_language_models", "run",
     "score", "settings_of_part", "summary", "trained_places", "zoo",
 ]  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Plan experiments on text: language models from scratch, checkpoints trained further, and either after conversions;
 and models that answer the questions of SCROLLS.
 
-    plan_text("./my-llama", ["novels/"], conversions=[[{"name": "yarn", "factor": 4}]])
+    plan_further("./my-llama", ["novels/"], ["yarn factor=4"], train_length=2048)
     (base,) = plan_language_models(["stdlib"], ["transformer position=rope"], train_length=128, test_lengths="128,1024")
     plan_continued([base], [{"name": "yarn", "factor": 16, "trained": trained_places(base)}], train_length=512, …)
     plan_answers("scrolls/", "qasper", "runs/pile-bipe-s0-0123456789abcdef", window=8192)
@@ -148,49 +148,6 @@ def plan_language_models(
     return experiments
 
 
-def plan_text(
-    checkpoint: str,
-    text: Sequence[str],
-    *,
-    test: Sequence[str] = (),
-    held_out: float = 0.05,
-    conversions: Sequence[Sequence[str | convert.Conversion]] = ((),),
-    block: int = 512,
-    test_blocks: int | None = None,
-    training: Training | None = None,
-    tokens_at_once: int = 4096,
-    seed: int = 0,
-    test_lengths: str | Sequence[int] | None = None,
-    way: Way = "windows",
-    samples: int = 512,
-    state_passing: int = 0,
-) -> list[Experiment]:
-    """An experiment for each list of `conversions`: the checkpoint after them, trained on this text.
-
-    `test_lengths`: where perplexity is measured, before and after; None: at `block`. `way` and, for last tokens,
-    `samples` say how (see `evaluate/text.py`).
-    Text, tokenizer and conversions are tried here, so that a wrong one is refused before anything runs.
-    """
-    training = training or Training()
-    check_precision(training)
-    source = pretrained.find(checkpoint)
-    files, test_files = tuple(map(str, text)), tuple(map(str, test))
-    spec = TextSpec("text", {}, block, test_blocks, files=files, test_files=test_files, held_out=held_out)
-    read = texts.read(spec, checkpoint=source)
-    spec = replace(spec, digests=read.digests)
-    tests = LengthTests((block,) if test_lengths is None else read_lengths(test_lengths), way=way)
-    tests = replace(tests, samples=samples) if way == "last-token" else tests
-    check_lengths(len(read.test), tests.lengths)
-    objective, experiments = ObjectiveSpec("next-token", tokens_at_once, state_passing), []
-    for each in (texts.conversions_of(some, read.tokenizer) for some in conversions):
-        model = checkpoint_spec(source, each, max(tests.lengths), block, "test length", "Test shorter lengths.")
-        if state_passing:
-            tried = pretrained.as_classifier(convert.load(source, each), source.name)
-            check_state_passing(tried, state_passing, training.batch)
-        experiments.append(Experiment(spec, model, training, tests, seed, objective))
-    return experiments
-
-
 def checkpoint_spec(
     source: pretrained.Checkpoint, conversions: list[dict[str, Any]], reach: int, own: int, what: str, remedy: str
 ) -> ModelSpec:
@@ -252,36 +209,45 @@ def plan_further(
     conversions: Sequence[str | convert.Conversion] = (),
     *,
     train_length: Annotated[int | None, at_least(2), "How many tokens a window has; None: as many as before."] = None,
+    test: Sequence[str | Path] = (),
+    test_blocks: int | None = None,
     test_lengths: str | Sequence[int] | None = None,
     way: Way = "windows",
+    training: Training | None = None,
     settings: Settings = (),
 ) -> list[Experiment]:
     """An experiment that goes on from a run of `plan_language_models`, on its text, or from a checkpoint, on this one.
 
-    `settings` are those of `training.` and `objective.`, and of a checkpoint `text.held_out` besides.
+    Perplexity is measured before and after. `settings` are those of `training.` and `objective.`, and of a checkpoint
+    `text.held_out` besides. What follows is for checkpoints. `test`: documents to test on, instead of a share of the
+    text; at most so many `test_blocks` of them. `test_lengths`: None is `train_length`. `training` takes the place of
+    what is usual. Text, tokenizer and conversions are tried here, so that a wrong one is refused before anything runs.
     """
     run = run_at(Path(origin).expanduser())
-    if run and not text:
+    if run and not (text or test or test_blocks or training):
         block = train_length or run.experiment.text.block
         tested = run.experiment.tests.lengths if test_lengths is None else test_lengths
         return plan_continued([run.experiment], conversions, train_length=block, test_lengths=tested, settings=settings)
     if not text or train_length is None:
         raise Error(f"{origin}: to go on from a checkpoint, name a corpus and --train-length.")
     fixed = of_parts(parse(settings), {"training", "objective", "text"})
-    objective = _objective(fixed)
-    held_out = take(schema(TextSettings, without=("test_tokens",)), settings_of(fixed, "text"), "text", "text.")
-    return plan_text(
-        str((run and model_folder(run)) or origin),
-        list(map(str, text)),
-        conversions=[conversions],
-        block=train_length,
-        training=_training(settings_of(fixed, "training"), train_length),
-        tokens_at_once=objective.tokens_at_once,
-        test_lengths=test_lengths,
-        way=way,
-        state_passing=objective.state_passing,
-        **held_out,
-    )
+    objective, own = _objective(fixed), settings_of(fixed, "training")
+    training = training.but(**own) if training else _training(own, train_length)
+    check_precision(training)
+    of_text = take(schema(TextSettings, without=("test_tokens",)), settings_of(fixed, "text"), "text", "text.")
+    files, test_files, held_out = tuple(map(str, text)), tuple(map(str, test)), TextSettings(**of_text).held_out
+    source = pretrained.find(str((run and model_folder(run)) or origin))
+    spec = TextSpec("text", {}, train_length, test_blocks, files=files, test_files=test_files, held_out=held_out)
+    read = texts.read(spec, checkpoint=source)
+    spec = replace(spec, digests=read.digests)
+    tests = LengthTests((train_length,) if test_lengths is None else read_lengths(test_lengths), way=way)
+    check_lengths(len(read.test), tests.lengths)
+    each = texts.conversions_of(conversions, read.tokenizer)
+    model = checkpoint_spec(source, each, max(tests.lengths), train_length, "test length", "Test shorter lengths.")
+    if objective.state_passing:
+        tried = pretrained.as_classifier(convert.load(source, each), source.name)
+        check_state_passing(tried, objective.state_passing, training.batch)
+    return [Experiment(spec, model, training, tests, objective=objective)]
 
 
 def _objective(fixed: dict[str, Any]) -> ObjectiveSpec:

@@ -53,7 +53,8 @@ class LengthwiseModel(LengthwisePreTrainedModel):
         output_attentions: bool | None = None,
     ) -> BaseModelOutputWithPast | tuple:
         """As in `LengthwiseForCausalLM`; `last_hidden_state` (B,T,D) is what its head reads."""
-        entered = self._enter(
+        x, _, cache, hidden_states = self._pass(
+            False,
             input_ids,
             inputs_embeds,
             attention_mask,
@@ -65,13 +66,8 @@ class LengthwiseModel(LengthwisePreTrainedModel):
             output_hidden_states,
             output_attentions,
         )
-        if entered.noted:
-            x, hidden_states = self._note(entered, last=False)
-        else:
-            x, layout, level, cache, equal, placed, _ = entered
-            x, hidden_states = self.depth(x, layout, level, False, cache, equal, placed), None
         output = BaseModelOutputWithPast(
-            last_hidden_state=self.norm(x), past_key_values=entered.cache, hidden_states=hidden_states
+            last_hidden_state=self.norm(x), past_key_values=cache, hidden_states=hidden_states
         )
         as_dict = self.config.return_dict if return_dict is None else return_dict
         return output if as_dict else output.to_tuple()
@@ -138,7 +134,9 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
             raise Error("labels need the logits of every position: leave logits_to_keep at 0.")
         if self.ranks is not None and not (isinstance(keep, int) and keep in (0, 1)):
             raise Error(f"logits_to_keep is 0 or 1 where a sequence is divided among ranks, got {keep}.")
-        entered = self._enter(
+        last = isinstance(keep, int) and keep == 1
+        x, layout, cache, hidden_states = self._pass(
+            last,
             input_ids,
             inputs_embeds,
             attention_mask,
@@ -150,12 +148,6 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
             output_hidden_states,
             output_attentions,
         )
-        x, layout, level, cache, equal, placed, noted = entered
-        last = isinstance(keep, int) and keep == 1
-        if noted:
-            x, hidden_states = self._note(entered, last)
-        else:
-            x, hidden_states = self.depth(x, layout, level, last, cache, equal, placed), None
         if not last:
             x = x[..., -keep:, :] if isinstance(keep, int) else x[..., keep, :]
         x = self.norm(x)

@@ -7,7 +7,7 @@ Shapes: B batch, T tokens, D model width, V words of the vocabulary.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -28,18 +28,6 @@ from .equal_subtrees import EqualTokens
 from .inputs import check_cache_position, layout_of_piece, read_layout
 from .layers import make_norm
 from .padded_rows import last_real
-
-
-class Entered(NamedTuple):
-    """The input of the depth policy, and whether what its layers make is to be noted."""
-
-    x: Tensor
-    layout: Layout
-    level: Level
-    cache: LengthwiseCache | None
-    equal: EqualTokens | None
-    placed: Placed | None
-    noted: bool
 
 
 class LengthwisePreTrainedModel(PreTrainedModel):
@@ -190,8 +178,9 @@ class LengthwisePreTrainedModel(PreTrainedModel):
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
 
-    def _enter(
+    def _pass(
         self,
+        last: bool,
         input_ids: Tensor | None,
         inputs_embeds: Tensor | None,
         attention_mask: Tensor | None,
@@ -202,8 +191,11 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         cache_position: Tensor | None,
         output_hidden_states: bool | None,
         output_attentions: bool | None,
-    ) -> Entered:
-        """The tokens, embedded. `LengthwiseForCausalLM.forward` says what each argument is."""
+    ) -> tuple[Tensor, Layout, LengthwiseCache | None, tuple[Tensor, ...] | None]:
+        """The tokens as the depth leaves them, their layout, the cache, and what layers made, if that is asked for.
+
+        `last`: each row's last real token alone. `LengthwiseForCausalLM.forward` says what the other arguments are.
+        """
         if (input_ids is None) == (inputs_embeds is None):
             got = "neither" if input_ids is None else "both"
             raise Error(f"input_ids or inputs_embeds must be given, one of the two, got {got}.")
@@ -222,8 +214,11 @@ class LengthwisePreTrainedModel(PreTrainedModel):
                 "once, or have none. Leave it out; insight.read_attention looks at those of a few tokens."
             )
         noted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
-        if noted:
-            self._check_hidden_states()
+        if noted and self.depth.pad_tokens:
+            raise Error(
+                "output_hidden_states: with pad_tokens (the official reading of padding) layers see pads among the "
+                "tokens, and nothing belongs to one token alone. Leave it out; insight.read_blocks gives the nodes."
+            )
         cache = LengthwiseCache() if past_key_values is None and use_cache else past_key_values
         if cache is not None and cache.model_id != id(self):
             if self._placer[0].uncached:
@@ -265,30 +260,25 @@ class LengthwisePreTrainedModel(PreTrainedModel):
             x = x + p.to(x.dtype)
         x = F.dropout(x, self.config.dropout, self.training)
         equal = self._equal_tokens(input_ids) if self.reuses_equal_tokens and input_ids is not None else None
-        return Entered(
-            x, layout, Level(pad=self.pad), cache, equal, placed if self.places_for_mixers else None, bool(noted)
-        )
+        more = cache, equal, placed if self.places_for_mixers else None
+        if noted:
+            x, made = self._note(x, layout, last, more)
+        else:
+            x, made = self.depth(x, layout, Level(pad=self.pad), last, *more), None
+        return x, layout, cache, made
 
-    def _note(self, entered: Entered, last: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _note(self, x: Tensor, layout: Layout, last: bool, more: tuple[Any, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Returns what the depth makes of all tokens or, `last`, of each row's last real one, and what layers made."""
-        x, layout, level, cache, equal, placed, _ = entered
         T, made = x.shape[1], [x]
         # A group of adaptive depth that opens late is passed by the tokens of the cache as well.
         hooks = [layer.register_forward_hook(lambda _, _in, y: made.append(y[:, -T:])) for layer in self.depth.layers]
         try:
-            x = self.depth(x, layout, level, False, cache, equal, placed)
+            x = self.depth(x, layout, Level(pad=self.pad), False, *more)
         finally:
             for hook in hooks:
                 hook.remove()
         made[-1] = self.norm(x)
         return last_real(x, layout) if last else x, tuple(made)
-
-    def _check_hidden_states(self) -> None:
-        if self.depth.pad_tokens:
-            raise Error(
-                "output_hidden_states: with pad_tokens (the official reading of padding) layers see pads among the "
-                "tokens, and nothing belongs to one token alone. Leave it out; insight.read_blocks gives the nodes."
-            )
 
     def _equal_tokens(self, input_ids: Tensor) -> EqualTokens | None:
         if not self.depth.looks_up:

@@ -14,7 +14,7 @@ from ..verify.subject import subject_of
 from ..verify.verdict_files import extract_for_page, keep, recorded_verdict
 from .base import Finished, Recipe, Scale
 from .common.grid import Cell, Grid
-from .proof.steady import KINDS, SETTLED, WAYS
+from .proof.steady import SETTINGS, SETTLED, WAYS
 
 MODELS = ["transformer", "lstm"]
 """The slowest first, so that the others run beside it."""
@@ -29,7 +29,7 @@ STEADY: dict[str, Any] = {
 """So that errors of what a model remembers fade (train/steady.py)."""
 OWN: dict[str, Any] = {"training.spans": False, "training.optimizer": STEADY["training.optimizer"]}
 """Parity needs no questions about spans."""
-TREE: dict[str, Any] = {**STEADY, **KINDS["discrete"].settings, **WAYS[SETTLED], **OWN}
+TREE: dict[str, Any] = {**STEADY, "model.nodes": "discrete", **SETTINGS["discrete"], **WAYS[SETTLED], **OWN}
 """Nodes that are words of 8 choices among 4: of these a proof is a list."""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import Error, NonFiniteError, OutOfMemory
+from ..models.token_classifier import evaluating
 from ..seeds import derive
 from .counting import ran_out
 from .data import Data
@@ -144,8 +145,8 @@ class Trainer:
         every = state.training.checkpointing
         due = state.step % every.validate_every == 0 or state.step == state.training.steps
         if due and (batches := self.data.validation(state.seed)):
-            with self.strategy.whole(state):
-                accuracy, loss = self.strategy.led(lambda: in_evaluation(state, self.objective.validate, batches))
+            with self.strategy.whole(state), evaluating(state.model):
+                accuracy, loss = self.strategy.led(lambda: self.objective.validate(state, batches))
                 state.note_validation(accuracy, loss)
             if state.directory:
                 seen = {"accuracy": accuracy, "loss": loss} if self.objective.has_accuracy else {"loss": loss}
@@ -153,10 +154,8 @@ class Trainer:
                 if speed := self.objective.tokens_per_second(state):
                     state.directory.log({"kind": "speed", "step": state.step, "tokens_per_second": speed})
         if every.sample_every and state.step % every.sample_every == 0:
-            with self.strategy.whole(state):
-                text = self.strategy.led(
-                    lambda: in_evaluation(state, self.objective.sample) if state.directory else None
-                )
+            with self.strategy.whole(state), evaluating(state.model):
+                text = self.strategy.led(lambda: self.objective.sample(state) if state.directory else None)
             if state.directory and text is not None:
                 state.directory.log({"kind": "sample", "step": state.step, "text": text})
         if state.step % every.checkpoint_every == 0 and not state.done:
@@ -174,15 +173,6 @@ class Trainer:
             f"{state.step + 1}, length {length}.{remedy} "
             f"Lower training.lr (now {optimizer.lr:g}) or training.clip (now {optimizer.clip})."
         )
-
-
-def in_evaluation(state: TrainState, look: Callable[..., Any], *arguments: Any) -> Any:
-    """Returns what `look` says of a state whose model is in evaluation mode meanwhile."""
-    state.model.eval()
-    try:
-        return look(state, *arguments)
-    finally:
-        state.model.train()
 
 
 def loss_is_read(state: TrainState, objective: Objective) -> bool:

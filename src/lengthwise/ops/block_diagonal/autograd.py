@@ -203,7 +203,7 @@ class Blocks:
         A, v, index = inputs
         if (v if index is None else index).shape[1] == 0:
             return start.new_empty(len(start), 0, *start.shape[1:]), start.new_empty(0)
-        return states_of(A, v, start, None, index, self.kernel, self._chunks(v, index))
+        return states_of(A, v, start, None, index, self.kernel, None)
 
     def transfer(self, start: Tensor, *inputs: Any) -> tuple[Tensor, Tensor]:
         A, v, index = inputs
@@ -233,9 +233,6 @@ class Blocks:
     def identity(self, start: Tensor) -> Tensor:
         b = start.shape[-1]
         return torch.eye(b, dtype=start.dtype, device=start.device).expand(*start.shape, b).contiguous()
-
-    def _chunks(self, v: Tensor, index: Tensor | None) -> int:
-        return 1 if self.kernel == "numba" else number_of_chunks(v, index)
 
 
 def over_ranks(op: Op[ScanCall], call: ScanCall, ranks: Ranks, backend: str) -> tuple[Tensor, Tensor]:

@@ -177,17 +177,6 @@ def backward(steps: Steps, g: Tensor, begins: Begins) -> Tensor:
     return first
 
 
-def gradient_before(steps: Steps, g: Tensor, begins: Begins) -> Tensor:
-    """Returns what `backward` returns, with g left as it is."""
-    add, transitions = steps.adjoint()
-    lam = g[-1]
-    for t, M in zip(reversed(range(len(g))), transitions, strict=True):
-        if t in begins:
-            lam = lam.masked_fill(begins[t].here, 0.0)
-        lam = add(g[t - 1].clone() if t else torch.zeros_like(lam), M, lam)
-    return lam
-
-
 def products(steps: Steps, v: Tensor, begins: Begins) -> tuple[Tensor, Tensor]:
     """P = A_{C-1} … A_0 (N,b,b), and the last state from zero: what a whole row does to a state."""
     N, b = steps.N, steps.width
@@ -227,7 +216,7 @@ def forward_in_chunks(steps: Steps, x: Tensor, before: Tensor, begins: Begins) -
 def backward_in_chunks(steps: Steps, g: Tensor, begins: Begins, P: Tensor, after: Tensor) -> Tensor:
     """As `backward`; after (B h,b,1) is what the last state of the last chunks gets from tokens after them."""
     K, h = P.shape[1], P.shape[2]
-    out = _by_chunk(gradient_before(steps, g, begins), K, h)
+    out = _by_chunk(backward(steps, g.clone(), begins), K, h)
     of_ends = torch.cat([out[1:], after[None]])
     backward(_steps_over(P), of_ends, {})
     g[-1] += _by_row(of_ends, h)

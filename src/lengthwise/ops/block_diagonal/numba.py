@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -67,15 +67,6 @@ def _importable() -> bool:
     return False
 
 
-class Gradients(NamedTuple):
-    lam: Tensor
-    """(B,T,h,b)"""
-    after: Tensor
-    """(B,h,b), what the state before the first token gets."""
-    dA: Tensor | None
-    """As A; None where it is not needed, or a table is too large."""
-
-
 def states_of(call: ScanCall) -> Tensor:
     (B, T), (h, b), dtype = call.batch, call.v.shape[-2:], call.start.dtype
     states = call.start.new_empty(B, T, h, b)
@@ -85,8 +76,11 @@ def states_of(call: ScanCall) -> Tensor:
     return states
 
 
-def adjoint_of(g, A, start, start_row, index, states, *, outer: bool) -> Gradients:
-    """outer: whether the outer products, dA, are needed."""
+def adjoint_of(g, A, start, start_row, index, states, *, outer: bool) -> tuple[Tensor, Tensor, Tensor | None]:
+    """λ (B,T,h,b), what the state before the first token gets, (B,h,b), and dA as A.
+
+    `outer`: whether dA is needed; it is None where it is not, or where a table is too large.
+    """
     B, T, h, b = g.shape
     lam, after = torch.empty_like(states), torch.empty(B, h, b, dtype=g.dtype)
     g, A = g.contiguous(), _by_token(A, index, g.dtype)
@@ -103,7 +97,7 @@ def adjoint_of(g, A, start, start_row, index, states, *, outer: bool) -> Gradien
 
     _share(_loops(b, g.dtype).backward, B, h, T, arrays_of)
     dA = None if not sums else sums[0] if len(sums) == 1 else torch.stack(sums).sum(0)
-    return Gradients(lam, after, dA if dA is None or index is not None else dA.view(B, T, h, b, b))
+    return lam, after, dA if dA is None or index is not None else dA.view(B, T, h, b, b)
 
 
 def _loops(b: int, dtype: torch.dtype) -> Loops:

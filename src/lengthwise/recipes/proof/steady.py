@@ -7,21 +7,20 @@ tree is not proved as it was learned, a copy is settled: taught the machine extr
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
-from ...lab import Experiment, Run, accuracy, plan
-from ...report import Panel, Table, TableCell
+from ...lab import Experiment, Run, accuracy
+from ...report import Panel, Table, TableCell, record_table
 from ...report.formatting import percent
 from ..base import Recipe, Scale
-from ..common.grid import Cell, Grid
+from ..common.grid import Cell, Grid, plan_cell
 from .networks import NetworkQuestion, ProofNetwork, networks, verdict_cell
-from .scales import LAPTOP_TASKS, Budget
+from .scales import LAPTOP_TASKS, MODELS, Budget
 from .table import task_of
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -40,50 +39,23 @@ WAYS: dict[str, dict[str, Any]] = {
 growing: lengths grow as they are learned."""
 SETTLED = "growing, noise"
 """The way of training after which a network that is not proved is settled."""
-
-
-class SteadyNetwork(NamedTuple):
-    preset: str
-    settings: dict[str, Any]
-    steady: dict[str, Any]
-    """Settings of steady training that are not the usual ones."""
-    seconds: float
-    """To decide about one network."""
-
-
-def _recurrence(preset: str) -> SteadyNetwork:
-    return SteadyNetwork(preset, {"model.width": 64}, {}, 20.0)
-
-
-KINDS = {
-    "RNN": _recurrence("rnn"),
-    "GRU": _recurrence("gru"),
-    "LSTM": _recurrence("lstm"),
-    "automaton": SteadyNetwork(
-        "block-lrnn", {"model.variant": "automaton", "model.width": 64, "training.steps": 1000}, {}, 60.0
-    ),
-    "RegularGPT": SteadyNetwork(
-        "regular-gpt",
-        {"model.width": 32, "model.heads": 4, "model.expansion": 8},
-        {"training.contraction": 0.03, "training.slope": 0.2},
-        60.0,
-    ),
-    "discrete": SteadyNetwork(
-        "regular-gpt",
-        {
-            "model.nodes": "discrete",
-            "model.groups": 8,
-            "model.codes": 4,
-            "model.width": 32,
-            "model.heads": 4,
-            "training.spans": True,
-            "training.optimizer": "muon",
-        },
-        {},
-        60.0,
-    ),
+RECURRENCES = ("RNN", "GRU", "LSTM")
+SETTINGS: dict[str, dict[str, Any]] = {
+    **{model: {"model.width": 64} for model in RECURRENCES},
+    "automaton": {"model.width": 64, "training.steps": 1000},
+    "RegularGPT": {"model.width": 32, "model.heads": 4, "model.expansion": 8},
+    "discrete": {
+        "model.groups": 8,
+        "model.codes": 4,
+        "model.width": 32,
+        "model.heads": 4,
+        "training.spans": True,
+        "training.optimizer": "muon",
+    },
 }
-"""discrete: RegularGPT whose nodes are words of 8 choices among 4."""
+"""Those of the six kinds of networks, besides what makes them so; discrete: nodes are words of 8 choices among 4."""
+PENALTY = {"training.contraction": 0.03, "training.slope": 0.2}
+"""That of RegularGPT on steep steps, which is not the usual one."""
 SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
     "smoke": {("RNN", "steady"): 1, ("GRU", "steady"): 1},
     "laptop": {
@@ -100,7 +72,7 @@ SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
         ("discrete", SETTLED): 5,
     },
     "paper": {
-        **{(model, way): 10 for model in KINDS if model != "discrete" for way in WAYS if way != SETTLED},
+        **{(model, way): 10 for model in SETTINGS if model != "discrete" for way in WAYS if way != SETTLED},
         **{(model, SETTLED): 10 for model in ("RegularGPT", "discrete")},
     },
 }
@@ -144,12 +116,13 @@ def recipe(scale: Scale) -> Recipe:
 
 
 def planned(scale: Scale, row: str, model: str, way: str) -> list[Experiment]:
-    task, kind = task_of(row, "prefix"), KINDS[model]
-    steps = min(STEPS[scale], kind.settings.get("training.steps", STEPS[scale]))
+    task, own = task_of(row, "prefix"), SETTINGS[model]
+    steps = min(STEPS[scale], own.get("training.steps", STEPS[scale]))
     penalised = way == "steady" or (way == SETTLED and (row, model) == PENALISED)
     if way == SETTLED:
         steps = min(steps, LONG if model == "discrete" or row == "d-2" or penalised else GROWING_STEPS)
     settings = {
+        "seeds": SEEDS[scale][model, way],
         "training.batch": 64,
         "training.optimizer": "adamw",
         "training.lr": 3e-3,
@@ -158,16 +131,21 @@ def planned(scale: Scale, row: str, model: str, way: str) -> list[Experiment]:
         "training.checkpoint_every": 1000,
         "tests.samples": 256,
         **WAYS[way],
-        **(kind.steady if penalised else {}),
-        **kind.settings,
+        **(PENALTY if penalised and model == "RegularGPT" else {}),
+        **own,
         "training.steps": steps,
     }
     lengths = [task.lengths(30, 40)[-1], task.lengths(490, 500)[-1]]
-    return plan(task, [kind.preset], seeds=SEEDS[scale][model, way], test_lengths=lengths, settings=settings)
+    return plan_cell(task, MODELS[model], settings, lengths)
+
+
+def _seconds(scale: Scale, model: str) -> float:
+    """What is given to decide about one network."""
+    return LONGER[scale] * (20.0 if model in RECURRENCES else 60.0)
 
 
 def _question(scale: Scale, model: str, way: str) -> NetworkQuestion:
-    seconds = KINDS[model].seconds * LONGER[scale]
+    seconds = _seconds(scale, model)
     return NetworkQuestion(Budget(seconds, 2 * seconds), None, settle=way == SETTLED)
 
 
@@ -200,56 +178,60 @@ def _holds(seed: list[ProofNetwork]) -> bool:
     return any(network.raw == "proved" and network.made in ("learned", "settled") for network in seed)
 
 
+def _held(seeds: list[list[ProofNetwork]]) -> str:
+    """Of how many seeds a network is proved, learned or settled; empty where no copy was made."""
+    return f"{sum(map(_holds, seeds))} of {len(seeds)}" if any(len(seed) > 1 for seed in seeds) else ""
+
+
 def _cell(each: list[list[ProofNetwork]]) -> TableCell:
     learned = [seed[0] for seed in each]
     wrong = [network.wrong for network in learned if network.wrong is not None]
     notes = [("wrong at", f"{median(wrong):,.0f}")] if wrong else []
-    if any(len(seed) > 1 for seed in each):
-        notes.append(("settled", f"✓ {sum(map(_holds, each))} of {len(each)}"))
+    if held := _held(each):
+        notes.append(("settled", f"✓ {held}"))
     return verdict_cell([network.raw for network in learned], notes)
 
 
 def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key, list[list[ProofNetwork]]]) -> Panel:
-    rows, data = [], []
-    for (task, model, way), runs in finished.items():
-        seeds = decided[task, model, way]
-        each = [seed[0] for seed in seeds]
-        words = Counter(network.raw for network in each)
-        wrong = [network.wrong for network in each if network.wrong is not None]
-        near, far = ([accuracy(run, run.experiment.tests.lengths[at]) for run in runs] for at in (-2, -1))
-        seconds = [run.result["seconds"]["train"] for run in runs]
-        rows.append(
-            [
-                task,
-                model,
-                way,
-                *(f"{words[word]} of {len(each)}" for word in ("proved", "refuted", "unknown")),
-                f"{sum(map(_holds, seeds))} of {len(seeds)}" if any(len(seed) > 1 for seed in seeds) else "–",
-                str(round(median(wrong))) if wrong else "–",
-                " ".join(percent(share) for share in near),
-                " ".join(percent(share) for share in far),
-                f"{median(seconds):.0f}",
-                f"{median(network.seconds for network in each):.0f}",
-            ]
-        )
-        data.append(
-            {
-                "task": task,
-                "model": model,
-                "way": way,
-                "networks": [
-                    {
-                        "seed": run.experiment.seed,
-                        "at 40": a,
-                        "at 500": b,
-                        "training": s,
-                        **asdict(network),
-                        **({"settled": asdict(copies[0])} if copies else {}),
-                    }
-                    for run, a, b, s, (network, *copies) in zip(runs, near, far, seconds, seeds, strict=True)
-                ],
-            }
-        )
+    records = [
+        {
+            "task": task,
+            "model": model,
+            "way": way,
+            "networks": [
+                {
+                    "seed": run.experiment.seed,
+                    "at 40": accuracy(run, run.experiment.tests.lengths[-2]),
+                    "at 500": accuracy(run, run.experiment.tests.lengths[-1]),
+                    "training": run.result["seconds"]["train"],
+                    **asdict(network),
+                    **({"settled": asdict(copies[0])} if copies else {}),
+                }
+                for run, (network, *copies) in zip(runs, decided[task, model, way], strict=True)
+            ],
+        }
+        for (task, model, way), runs in finished.items()
+    ]
+
+    def of(row: Mapping[str, Any], name: str) -> list[Any]:
+        """What the networks of a row have of this name, those that have any."""
+        return [network[name] for network in row["networks"] if network[name] is not None]
+
+    columns = {
+        "": lambda row: row["task"],
+        "model": lambda row: row["model"],
+        "training": lambda row: row["way"],
+        **{
+            word: lambda row, word=word: f"{of(row, 'raw').count(word)} of {len(row['networks'])}"
+            for word in ("proved", "refuted", "unknown")
+        },
+        "settled": lambda row: _held(decided[row["task"], row["model"], row["way"]]) or "–",
+        "wrong at": lambda row: str(round(median(of(row, "wrong")))) if of(row, "wrong") else "–",
+        "at 40": lambda row: " ".join(map(percent, of(row, "at 40"))),
+        "at 500": lambda row: " ".join(map(percent, of(row, "at 500"))),
+        "train s": lambda row: f"{median(of(row, 'training')):.0f}",
+        "decide s": lambda row: f"{median(of(row, 'seconds')):.0f}",
+    }
     caption = (
         "Seeds fixed beforehand, last checkpoints; the settings were found partly on these seeds (docs/proved.md). As "
         "usual: the task's own strings. Varied, noise: half of the strings have symbol probabilities of their own; "
@@ -257,21 +239,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
         "lengths grow as they are learned. settled: of how many seeds the network is proved, or its copy that was "
         "taught the machine extracted from it, without a label. wrong at: the median length of the shortest words "
         "found that networks get wrong. Then the share of right answers at 40 and at 500 symbols in %, seed by seed, "
-        f"and the median seconds of training and of the decision, for which {KINDS['RNN'].seconds * LONGER[scale]:g} s "
-        f"are given, and {KINDS['RegularGPT'].seconds * LONGER[scale]:g} s to automata and RegularGPT."
+        f"and the median seconds of training and of the decision, for which {_seconds(scale, 'RNN'):g} s are given, "
+        f"and {_seconds(scale, 'RegularGPT'):g} s to automata and RegularGPT."
     )
-    head = [
-        "",
-        "model",
-        "training",
-        "proved",
-        "refuted",
-        "unknown",
-        "settled",
-        "wrong at",
-        "at 40",
-        "at 500",
-        "train s",
-        "decide s",
-    ]
-    return Table("Proved as learned", caption, head, rows, data=data, labels=3, folded=True)
+    return replace(record_table("Proved as learned", caption, records, columns), labels=3, folded=True)

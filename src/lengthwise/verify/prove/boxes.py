@@ -33,7 +33,7 @@ from ..algebra import PAD, MachineAlgebra
 from ..checker.points import Point, enclosed
 from ..checker.tree import Tree
 from ..claim import Claim
-from ..verdict import Proof, Unknown
+from ..verdict import Proof, Unknown, proof_by
 from .node import Node, tree_of
 
 CONDITIONS_AT_ONCE = 32
@@ -91,9 +91,7 @@ def closed(boxes: TreeBoxes, centres: Tensor, network: Tree, ends: float) -> Pro
     margin = boxes.margin(network, centres, radii)
     if not margin > 0:
         return Unknown.short("boxes close, and the head is not surely right on one of them", margin)
-    proof = boxes.to_json(centres, radii)
-    arithmetic = network.arithmetic.name
-    return {"kind": "tree-boxes", "inference": "raw", "arithmetic": arithmetic, "margin": margin, "proof": proof}
+    return proof_by("tree-boxes", network.arithmetic.name, margin, boxes.to_json(centres, radii))
 
 
 class Sets(NamedTuple):

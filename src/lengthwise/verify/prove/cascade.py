@@ -31,7 +31,7 @@ from ..checker.claim import StatedClaim
 from ..checker.intervals import Interval, concatenate
 from ..claim import Claim
 from ..falsification.reading import Reader
-from ..verdict import NotProved, Proof, Refuted, Unknown
+from ..verdict import NotProved, Proof, Refuted, Unknown, proof_by
 from .node import inner_of
 
 REACHED = Limit("CASCADE_STATES", 200_000, "reachable states", "Silence the blocks that carry nothing")
@@ -232,18 +232,13 @@ def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> Proof | Ref
         return end.verdict
     except Rejected as reason:
         return str(reason)
-    return {
-        "kind": "cascade",
-        "inference": "raw",
-        "arithmetic": "float32",
-        "margin": reached.margin,
-        "proof": {
-            "bound": "joint",
-            "entries": [[[int(i), int(j)] for i, j in zip(*layer.entries, strict=True)] for layer in network.layers],
-            "states": [state.rows.tolist() for state in reached.states],
-            "pairs": reached.pairs.rows.tolist(),
-        },
+    sets = {
+        "bound": "joint",
+        "entries": [[[int(i), int(j)] for i, j in zip(*layer.entries, strict=True)] for layer in network.layers],
+        "states": [state.rows.tolist() for state in reached.states],
+        "pairs": reached.pairs.rows.tolist(),
     }
+    return proof_by("cascade", "float32", reached.margin, sets)
 
 
 def _wrong(model: nn.Module, claim: Claim, word: tuple[int, ...], margin: float) -> Refuted | Unknown:

@@ -33,7 +33,7 @@ from ...models import LengthwiseForCausalLM
 from ..checker.claim import StatedClaim, product_of
 from ..checker.intervals import Interval
 from ..claim import Claim
-from ..verdict import NotProved, Proof, Refuted, Unknown
+from ..verdict import NotProved, Proof, Refuted, Unknown, proof_by
 from .boxes import CONDITIONS
 from .cascade import NumberedRows
 from .node import Node, tree_of
@@ -53,14 +53,8 @@ def prove_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> P
         exploration = CodeLevels(node, claim, began + seconds - time.monotonic())
         if verdict := exploration.verdict():
             return verdict
-    double = next(model.parameters()).dtype == torch.float64
-    return {
-        "kind": "tree-codes",
-        "inference": "raw",
-        "arithmetic": "float64" if double else "float32",
-        "margin": exploration.margin,
-        "proof": exploration.to_json(),
-    }
+    arithmetic = "float64" if next(model.parameters()).dtype == torch.float64 else "float32"
+    return proof_by("tree-codes", arithmetic, exploration.margin, exploration.to_json())
 
 
 def prove_snapped(
@@ -81,13 +75,8 @@ def prove_snapped(
     if missing := N - len(met):
         return Unknown(f"{missing} of {N} centres are reached by no word. Extract and snap again")
     listed = [{"element": owner[i], "centre": centres[met[i]]} for i in np.argsort(met)]
-    return {
-        "kind": "tree-boxes",
-        "inference": "snapped",
-        "arithmetic": arithmetic,
-        "margin": exploration.margin,
-        "proof": {"elements": elements, "centres": listed, "radius": node.radius},
-    }
+    sets = {"elements": elements, "centres": listed, "radius": node.radius}
+    return proof_by("tree-boxes", arithmetic, exploration.margin, sets, "snapped")
 
 
 class CodedNode:

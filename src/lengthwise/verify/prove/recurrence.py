@@ -24,7 +24,7 @@ from ..checker.claim import StatedClaim
 from ..checker.intervals import Interval
 from ..checker.recurrence import Recurrence, closed
 from ..claim import Claim
-from ..verdict import Proof, Unknown
+from ..verdict import Proof, Unknown, proof_by
 from .boxes import CONDITIONS
 from .node import inner_of
 
@@ -65,13 +65,7 @@ def prove_recurrence(
         radius = np.where(boxes.lo < boxes.hi, boxes.radius, 0.0)
         listed = zip(states.tolist(), boxes.mid.tolist(), radius.tolist(), strict=True)
         sets = [{"state": q, "centre": centre, "radius": radius} for q, centre, radius in listed]
-        return {
-            "kind": "recurrence-boxes",
-            "inference": "raw",
-            "arithmetic": arithmetic,
-            "margin": margin,
-            "proof": {"sets": sets},
-        }
+        return proof_by("recurrence-boxes", arithmetic, margin, {"sets": sets})
     return shortcoming
 
 

@@ -10,17 +10,6 @@ from ..checker.intervals import Array
 Certificate = dict[str, Any]
 
 
-class ConditionProgram(NamedTuple):
-    file: str
-    """The file of `theorem/` that lists the conditions one by one."""
-    listing: str
-    """Its function that lists them."""
-    reader: str
-    """The OCaml file of `theorem/extracted/` that reads such a network."""
-    theorem: str
-    """What follows if all hold. NAME stands for the certificate's."""
-
-
 class Family(NamedTuple):
     kind: str
     """The certificates that it is about, by their kind."""
@@ -36,8 +25,8 @@ class Family(NamedTuple):
     """The sets: what they are, and a lemma `checked` that they are closed."""
     theorem: str
     """What follows. NAME stands for the certificate's."""
-    extracted: ConditionProgram | None = None
-    """How a program that is extracted goes through the conditions, where there is one."""
+    extracted: str | None = None
+    """What follows where an extracted program finds that all conditions hold, if there is one. NAME as above."""
 
 
 CLAIMED = """(** For every word that is not empty, every state and every logits that the arithmetic allows after it, the

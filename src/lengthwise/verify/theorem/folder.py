@@ -21,7 +21,7 @@ from ..checker.intervals import Array
 from ..checker.weights import digest, read_model
 from . import automaton, recurrences, regulargpt
 from .coq import listed, ns, scale_of
-from .family import CLAIMED, ConditionProgram, Family
+from .family import CLAIMED, Family
 
 PACKAGE = Path(__file__).parents[2]
 PLACES = (PACKAGE / "theorem", PACKAGE.parents[1] / "theorem")
@@ -51,9 +51,30 @@ NEEDS = {
     "Conditions": ("RegularGpt",),
 }
 """The files of the development, and which others each needs, in an order in which Coq can read them."""
-SHARED = ("numbers.ml", "read.ml", "run.ml")
-"""The files of `theorem/extracted/` that every extracted program is built with."""
+EXTRACTED = ("Whole.v", "numbers.ml", "read.ml", "run.ml", "regulargpt.ml")
+"""The files of `theorem/extracted/` that the extracted program is built with, which is of RegularGPTs alone."""
+SOURCES = "numbers.ml checked.mli checked.ml read.ml run.ml regulargpt.ml"
 QUIET = "-w -extraction-opaque-accessed,-extraction-axiom-to-realize,-extraction-logical-axiom"
+EXTRACT = """From Coq Require Import Extraction.
+From Lengthwise Require Import Conditions Whole.
+
+Extraction "checked.ml" gpt_conditions.
+"""
+"""What has Coq extract the program that lists the conditions."""
+RULES = f"""
+# Goes through the conditions by a program that Coq extracts: faster, and more to believe. JOBS=N takes N processes.
+# It needs OCaml and zarith as well (Debian: ocaml-findlib libzarith-ocaml-dev).
+.PHONY: extracted
+extracted: checker Extracted.vo
+\t./checker --jobs $(or $(JOBS),1) Network.v Claim.v Extracted.v
+
+checker: Extract.v Conditions.vo Whole.vo {" ".join(EXTRACTED[1:])}
+\tcoqc -q {QUIET} -Q . Lengthwise Extract.v >/dev/null
+\tocamlfind ocamlopt -package zarith,unix -linkpkg -w -a {SOURCES} -o checker
+Extracted.vo: Conditions.vo Network.vo Claim.vo
+Conditions.vo: RegularGpt.vo
+"""
+"""What the Makefile says of the extracted program."""
 
 
 def write_theorem(certificate: dict[str, Any], model: str | Path, out: str | Path) -> Path:
@@ -68,9 +89,9 @@ def write_theorem(certificate: dict[str, Any], model: str | Path, out: str | Pat
         raise Error(f"The Coq development lies in neither {PLACES[0]} nor {PLACES[1]}.")
     with whole_folder(Path(out)) as folder:
         family = family_of(certificate)
-        for name in development(family.extracted.file if family.extracted else family.file):
+        for name in development("Conditions" if family.extracted else family.file):
             shutil.copyfile(places[0] / f"{name}.v", folder / f"{name}.v")
-        for name in ["Whole.v", *SHARED, f"{family.extracted.reader}.ml"] if family.extracted else []:
+        for name in EXTRACTED if family.extracted else ():
             shutil.copyfile(places[0] / "extracted" / name, folder / name)
         for name, text in files.items():
             write_text(folder / name, text)
@@ -118,10 +139,10 @@ def statement(certificate: dict[str, Any], tensors: dict[str, Array]) -> dict[st
 {CLAIMED}{family.theorem.replace("NAME", certificate["digest"][:16])}"""
     files = {"Network.v": network, "Claim.v": machine, "Theorem.v": theorem, "Makefile": makefile(family)}
     if family.extracted:
-        sets = f"{head(family)}From Lengthwise Require Import {family.extracted.file} Network Claim.\n\n"
+        sets = f"{head(family)}From Lengthwise Require Import Conditions Network Claim.\n\n"
         sets += family.proof(certificate, numbers, scale).split("Lemma checked")[0]
-        files["Extracted.v"] = sets + family.extracted.theorem.replace("NAME", certificate["digest"][:16])
-        files["Extract.v"] = extract(family.extracted)
+        files["Extracted.v"] = sets + family.extracted.replace("NAME", certificate["digest"][:16])
+        files["Extract.v"] = EXTRACT
     return files
 
 
@@ -145,7 +166,6 @@ def makefile(family: Family) -> str:
     rules = [
         f"{name}.vo: {' '.join(f'{need}.vo' for need in NEEDS[name])}" for name in development(file) if NEEDS[name]
     ]
-    extracted = rules_of(family.extracted, file) if family.extracted else ""
     return f"""# Lets Coq 8.16 check the theorem, with Flocq and Interval (Debian: coq libcoq-flocq libcoq-interval).
 Theorem.vo: Network.vo Claim.vo
 Network.vo Claim.vo: {file}.vo
@@ -153,32 +173,4 @@ Network.vo Claim.vo: {file}.vo
 
 %.vo: %.v
 \tcoqc -q -Q . Lengthwise $<
-{extracted}"""
-
-
-def extract(program: ConditionProgram) -> str:
-    """What has Coq extract the program that lists the conditions."""
-    return f"""From Coq Require Import Extraction.
-From Lengthwise Require Import {program.file} Whole.
-
-Extraction "checked.ml" {program.listing}.
-"""
-
-
-def rules_of(program: ConditionProgram, file: str) -> str:
-    """What the Makefile says of an extracted program."""
-    sources = ["numbers.ml", "checked.mli", "checked.ml", "read.ml", "run.ml", f"{program.reader}.ml"]
-    written = " ".join(name for name in sources if not name.startswith("checked"))
-    return f"""
-# Goes through the conditions by a program that Coq extracts: faster, and more to believe. JOBS=N takes N processes.
-# It needs OCaml and zarith as well (Debian: ocaml-findlib libzarith-ocaml-dev).
-.PHONY: extracted
-extracted: checker Extracted.vo
-\t./checker --jobs $(or $(JOBS),1) Network.v Claim.v Extracted.v
-
-checker: Extract.v {program.file}.vo Whole.vo {written}
-\tcoqc -q {QUIET} -Q . Lengthwise Extract.v >/dev/null
-\tocamlfind ocamlopt -package zarith,unix -linkpkg -w -a {" ".join(sources)} -o checker
-Extracted.vo: {program.file}.vo Network.vo Claim.vo
-{program.file}.vo: {file}.vo
-"""
+{RULES if family.extracted else ""}"""

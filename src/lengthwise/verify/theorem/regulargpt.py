@@ -11,7 +11,7 @@ from ..checker.claim import StatedClaim
 from ..checker.intervals import Array
 from ..checker.network import each_layer
 from .coq import listed, ns, rows, whole_numbers, zs
-from .family import Certificate, ConditionProgram, Family, common_refusal
+from .family import Certificate, Family, common_refusal
 
 FINENESS = 30
 """Vectors are known in units of 2^-30."""
@@ -162,11 +162,10 @@ def _truths(each: Iterable[bool]) -> str:
     return f"[{'; '.join(str(bool(one)).lower() for one in each)}]"
 
 
-EXTRACTED = ConditionProgram("Conditions", "gpt_conditions", "regulargpt", EVERYWHERE)
-FAMILY = Family("tree-codes", "RegularGpt", refusal, names, network, proof, THEOREM, EXTRACTED)
+FAMILY = Family("tree-codes", "RegularGpt", refusal, names, network, proof, THEOREM, EVERYWHERE)
 WHERE_IT_IS_ASKED = FAMILY._replace(
     refusal=lambda each: refusal(each, asked=False),
     proof=partial(proof, check="gpt_check_where fineness weights claim asked heeded codes"),
     theorem=WHERE_ASKED,
-    extracted=EXTRACTED._replace(theorem=IF_THEY_HOLD),
+    extracted=IF_THEY_HOLD,
 )
