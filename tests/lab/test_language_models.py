@@ -334,6 +334,25 @@ def test_perplexities_of_different_tokenizers_are_not_ranked(plan, run, tmp_path
     assert labels[1] == "bipe tokenizer=00000000"
 
 
+@pytest.mark.parametrize(
+    ("text", "more", "refused"),
+    [
+        ([], {"test_blocks": 3}, "are for a checkpoint on another text"),
+        (["corpus"], {"settings": {"training.spans": True}, "training": lab.Training()}, "training.spans is for tasks"),
+        (["corpus"], {"settings": {"tests.samples": 9}}, "tests.samples is for way='last-token'"),
+    ],
+)
+def test_what_no_checkpoint_can_be_told_is_refused(run, corpus, text, more, refused):
+    with pytest.raises(Error, match=refused):
+        lab.plan_further(run.path if not text else run.path / "model", text and [corpus], train_length=16, **more)
+
+
+def test_a_checkpoint_is_told_how_many_last_tokens_are_tested_and_its_seed(run, corpus):
+    more = {"way": "last-token", "settings": {"tests.samples": 9, "text.held_out": 0.3}, "seed": 4}
+    (planned,) = lab.plan_further(run.path / "model", [corpus], train_length=16, **more)
+    assert (planned.tests.samples, planned.tests.way, planned.seed) == (9, "last-token", 4)
+
+
 def test_a_trained_model_is_a_checkpoint_to_tune_for_longer_texts(run, corpus, tmp_path):
     how = {"train_length": 16, "test_lengths": (16, 32), "training": lab.Training.of(steps=2, batch=2, lr=1e-4)}
     how["settings"] = {"text.held_out": 0.3}

@@ -209,45 +209,49 @@ def plan_further(
     conversions: Sequence[str | convert.Conversion] = (),
     *,
     train_length: Annotated[int | None, at_least(2), "How many tokens a window has; None: as many as before."] = None,
-    test: Sequence[str | Path] = (),
-    test_blocks: int | None = None,
     test_lengths: str | Sequence[int] | None = None,
     way: Way = "windows",
+    test: Sequence[str | Path] = (),
+    test_blocks: Annotated[int | None, at_least(1), "How many windows are tested at most; None: all."] = None,
     training: Training | None = None,
+    seed: int = 0,
     settings: Settings = (),
 ) -> list[Experiment]:
     """An experiment that goes on from a run of `plan_language_models`, on its text, or from a checkpoint, on this one.
 
-    Perplexity is measured before and after. `settings` are those of `training.` and `objective.`, and of a checkpoint
-    `text.held_out` besides. What follows is for checkpoints. `test`: documents to test on, instead of a share of the
-    text; at most so many `test_blocks` of them. `test_lengths`: None is `train_length`. `training` takes the place of
-    what is usual. Text, tokenizer and conversions are tried here, so that a wrong one is refused before anything runs.
+    Perplexity is measured before and after. `test_lengths`: None: those of the run, or a checkpoint's `train_length`.
+    `settings` are those of `training.` and `objective.`, and of a checkpoint of `tests.` and `text.held_out` besides.
+    Of a checkpoint alone: `test`, documents to test on instead of a share of the text; `test_blocks`; `seed`; and
+    `training`, in place of what is usual. What is wrong with text, tokenizer or conversions is said before any run.
     """
     run = run_at(Path(origin).expanduser())
-    if run and not (text or test or test_blocks or training):
+    if run and not text:
+        if test or test_blocks or training or seed:
+            raise Error(
+                "test, test_blocks, training and seed are for a checkpoint on another text: name the text, too."
+            )
         block = train_length or run.experiment.text.block
         tested = run.experiment.tests.lengths if test_lengths is None else test_lengths
         return plan_continued([run.experiment], conversions, train_length=block, test_lengths=tested, settings=settings)
     if not text or train_length is None:
         raise Error(f"{origin}: to go on from a checkpoint, name a corpus and --train-length.")
-    fixed = of_parts(parse(settings), {"training", "objective", "text"})
-    objective, own = _objective(fixed), settings_of(fixed, "training")
-    training = training.but(**own) if training else _training(own, train_length)
-    check_precision(training)
+    fixed = of_parts(parse(settings), {"training", "objective", "text", "tests"})
+    objective, training = _objective(fixed), _training(settings_of(fixed, "training"), train_length, training)
     of_text = take(schema(TextSettings, without=("test_tokens",)), settings_of(fixed, "text"), "text", "text.")
     files, test_files, held_out = tuple(map(str, text)), tuple(map(str, test)), TextSettings(**of_text).held_out
     source = pretrained.find(str((run and model_folder(run)) or origin))
     spec = TextSpec("text", {}, train_length, test_blocks, files=files, test_files=test_files, held_out=held_out)
     read = texts.read(spec, checkpoint=source)
     spec = replace(spec, digests=read.digests)
-    tests = LengthTests((train_length,) if test_lengths is None else read_lengths(test_lengths), way=way)
+    lengths = (train_length,) if test_lengths is None else read_lengths(test_lengths)
+    tests = LengthTests(lengths, way=way, **_of_tests(settings_of(fixed, "tests"), way))
     check_lengths(len(read.test), tests.lengths)
     each = texts.conversions_of(conversions, read.tokenizer)
     model = checkpoint_spec(source, each, max(tests.lengths), train_length, "test length", "Test shorter lengths.")
     if objective.state_passing:
         tried = pretrained.as_classifier(convert.load(source, each), source.name)
         check_state_passing(tried, objective.state_passing, training.batch)
-    return [Experiment(spec, model, training, tests, objective=objective)]
+    return [Experiment(spec, model, training, tests, seed, objective)]
 
 
 def _objective(fixed: dict[str, Any]) -> ObjectiveSpec:
@@ -397,15 +401,15 @@ def _called(corpus: str | Path) -> str:
     return Path(os.path.abspath(path)).name or str(corpus) if path.exists() else str(corpus)
 
 
-def _training(options: dict[str, Any], length: int) -> Training:
-    """The training of a language model, as these settings say and as usual where they say nothing."""
+def _training(options: dict[str, Any], length: int, usual: Training | None = None) -> Training:
+    """The training of a language model, as these settings say and as `usual` where they say nothing."""
     for name, (part, _) in setting_places().items():
         if name in options and (part in ("curriculum", "steady") or name in ("go_back", "spans")):
             why = "a text has no answers, and its windows all have one length, train_length"
             raise Error(f"training.{name} is for tasks: {why}. Leave it out.")
     trained = take(training_options(), options, "training", "training.")
-    steps = trained.get("steps", USUAL.steps)
-    training = USUAL.but(**{"warmup": min(WARMUP, steps // 10), **trained})
+    usual = usual or USUAL.but(warmup=min(WARMUP, trained.get("steps", USUAL.steps) // 10))
+    training = usual.but(**trained)
     check_precision(training)
     BATCH_TOKENS.check(length * training.batch, f"training.batch={training.batch}, length {length:,}")
     return training
@@ -414,15 +418,19 @@ def _training(options: dict[str, Any], length: int) -> Training:
 def _tests(
     options: dict[str, Any], way: Way, trained: int, wanted: str | Sequence[int] | None, held_out: int
 ) -> LengthTests:
+    if wanted is None:
+        wanted = [n for n in (trained << k for k in range(DOUBLINGS + 1)) if n <= held_out] or [trained]
+    tested = tuple(sorted({*read_lengths(wanted), trained}))
+    return LengthTests(tested, way=way, **_of_tests(options, way))
+
+
+def _of_tests(options: dict[str, Any], way: Way) -> dict[str, Any]:
     if way == "windows" and options:
         raise Error(
             f"tests.{next(iter(options))} is for way='last-token', which draws tokens at random; windows follow one "
             "another through the text. text.test_tokens says how much of it is tested."
         )
-    if wanted is None:
-        wanted = [n for n in (trained << k for k in range(DOUBLINGS + 1)) if n <= held_out] or [trained]
-    tested = tuple(sorted({*read_lengths(wanted), trained}))
-    return LengthTests(tested, way=way, **take(settings_of_part("tests"), options, "tests", "tests."))
+    return take(settings_of_part("tests"), options, "tests", "tests.")
 
 
 def model_specs(asked: list[tuple[str, dict[str, Any]]], fixed: dict[str, Any], tokenizer: Any) -> list[ModelSpec]:

@@ -7,7 +7,7 @@ Shapes: B batch, T tokens, D model width, V words of the vocabulary.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -267,7 +267,13 @@ class LengthwisePreTrainedModel(PreTrainedModel):
             x, made = self.depth(x, layout, Level(pad=self.pad), last, *more), None
         return x, layout, cache, made
 
-    def _note(self, x: Tensor, layout: Layout, last: bool, more: tuple[Any, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _note(
+        self,
+        x: Tensor,
+        layout: Layout,
+        last: bool,
+        more: tuple[LengthwiseCache | None, EqualTokens | None, Placed | None],
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Returns what the depth makes of all tokens or, `last`, of each row's last real one, and what layers made."""
         T, made = x.shape[1], [x]
         # A group of adaptive depth that opens late is passed by the tokens of the cache as well.

@@ -5,7 +5,6 @@ import pytest
 from lengthwise import insight, lab, recipes, tasks
 from lengthwise.insight import ChainScores, add_chains, count_chains, score_chains
 from lengthwise.lab.statistics import summary
-from lengthwise.recipes.common.rules import Rule, differences
 from lengthwise.recipes.papers.bipe import figure_3
 from lengthwise.tasks.arithmetic_steps import Judgement
 
@@ -24,10 +23,10 @@ def test_figure_3_counts_modulo_what_it_is_told():
     assert tasks_of[0] == tasks_of[1] != recipes.get("bipe", "figure-3", "laptop").experiments[0].task
 
 
-def test_the_published_scale_says_what_a_call_changes():
-    changed = [*figure_3.RULES["paper"], Rule("*", "*", {"task.modulus": 3})]
-    (row,) = differences(figure_3.RULES["paper"], changed, [figure_3.TASK], figure_3.ENCODINGS)
-    assert row == {"for": "all", "setting": "task.modulus", "published": 11, "here": 3}
+def test_the_published_scale_says_what_a_call_changes(runs):
+    finished = recipes.get("bipe", "figure-3", "smoke").grid.finished(runs)
+    last = recipes.get("bipe", "figure-3", "paper", ["modulus=3"]).report(finished, "cpu")[-1]
+    assert last.data == [{"for": "all", "setting": "task.modulus", "published": 11, "here": 3}]
 
 
 def test_figure_3(runs):

@@ -43,6 +43,13 @@ def test_every_column_goes_on_from_a_language_model(folder, store):
     assert by_column["bipe-rope"][0].continues.hash == first.hash
 
 
+def test_table_1_says_at_the_published_scale_what_a_call_changes(folder, store, monkeypatch):
+    monkeypatch.setattr(table_1, "compared", lambda finished: None)
+    recipe = recipes.get("bipe", "table-1", "paper", [f"data={folder}", f"store={store}", "steps=7"])
+    (row,) = recipe.report({}, "cpu")[-1].data
+    assert (row["setting"], row["here"]) == ("training.steps", 7)
+
+
 @pytest.mark.slow
 def test_table_1_runs_and_says_what_was_answered(folder, store, tmp_path):
     settings = [f"data={folder}", f"store={store}", f"submission={tmp_path / 'site'}"]

@@ -104,7 +104,7 @@ def differences_from_paper(
 ) -> list[Panel]:
     """One panel, or none where every setting is the published one. `same` says what is as published all the same.
 
-    `ours` are the rules that a call's own inputs add to, where it has some.
+    `ours`: the scale's rules and behind them those of a call's own inputs, where it has some.
     """
     title, caption = f"What differs from the paper at {scale} scale", f"{same} A later line overrides an earlier one."
     return table_of_differences(title, caption, differences(rules["paper"], ours or rules[scale], tasks, models))

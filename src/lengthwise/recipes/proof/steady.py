@@ -53,9 +53,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "training.optimizer": "muon",
     },
 }
-"""Those of the six kinds of networks, besides what makes them so; discrete: nodes are words of 8 choices among 4."""
+"""Of each kind of network, besides what `scales.MODELS` says; nodes of discrete ones are words of 8 choices among 4."""
 PENALTY = {"training.contraction": 0.03, "training.slope": 0.2}
-"""That of RegularGPT on steep steps, which is not the usual one."""
+"""RegularGPT's own weight of the penalty on steep steps, and the slope from which a step is steep."""
 SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
     "smoke": {("RNN", "steady"): 1, ("GRU", "steady"): 1},
     "laptop": {

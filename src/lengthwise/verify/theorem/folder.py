@@ -54,6 +54,7 @@ NEEDS = {
 EXTRACTED = ("Whole.v", "numbers.ml", "read.ml", "run.ml", "regulargpt.ml")
 """The files of `theorem/extracted/` that the extracted program is built with, which is of RegularGPTs alone."""
 SOURCES = "numbers.ml checked.mli checked.ml read.ml run.ml regulargpt.ml"
+"""What the program is compiled from, in order; Coq writes `checked`."""
 QUIET = "-w -extraction-opaque-accessed,-extraction-axiom-to-realize,-extraction-logical-axiom"
 EXTRACT = """From Coq Require Import Extraction.
 From Lengthwise Require Import Conditions Whole.

@@ -189,8 +189,9 @@ def _beside(scored: Mapping[Key, list[Shares]], form: str) -> str:
 
 
 def _caption(finished: Mapping[Key, list[Run]]) -> str:
-    sizes = "; ".join(f"{form}: {depth(runs[0])}" for (form, attention), runs in finished.items() if attention == TWO)
-    tested = {form: [f"{n}" for n in runs[0].experiment.tests.lengths] for (form, _), runs in finished.items()}
+    of_form = {form: runs[0] for (form, _), runs in finished.items()}
+    sizes = "; ".join(f"{form}: {depth(run)}" for form, run in of_form.items())
+    tested = {form: [f"{n}" for n in run.experiment.tests.lengths] for form, run in of_form.items()}
     scored = "; ".join(f"{form}: {', '.join(lengths)} operations" for form, lengths in tested.items())
     return (
         "Loss on validation strings, and exact match in % on test stories, at the last checkpoint. Exact match is the "

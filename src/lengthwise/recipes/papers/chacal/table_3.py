@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from ....lab import Experiment, Run, Training, plan_further
 from ....options import above, at_least
@@ -78,10 +78,20 @@ def recipe(
     setting = setting._replace(training=training, block=setting.block if block is None else block)
 
     def planned() -> list[Experiment]:
-        how: dict[str, Any] = {"train_length": setting.block, "test": test, "test_blocks": setting.test_blocks}
-        how["training"] = setting.training
-        how["settings"] = {"text.held_out": setting.held_out, "objective.tokens_at_once": tokens_at_once}
-        return [one for conversions in ([], [CHAIN]) for one in plan_further(checkpoint, text, conversions, **how)]
+        return [
+            experiment
+            for conversions in ([], [CHAIN])
+            for experiment in plan_further(
+                checkpoint,
+                text,
+                conversions,
+                train_length=setting.block,
+                test=test,
+                test_blocks=setting.test_blocks,
+                training=setting.training,
+                settings={"text.held_out": setting.held_out, "objective.tokens_at_once": tokens_at_once},
+            )
+        ]
 
     return Recipe(
         title="ChaCAL, Table 3: a pre-trained GPT-2 on natural text",
