@@ -630,7 +630,7 @@ ITEMS = (
         ("modular-sum", "block-lrnn"),
         numbers="steps, batch and rate by the released code; "
         + "; ".join(f"{name}: layers {s['model.layers']}, rate {s['training.lr']:g}" for name, s in LENGTHS.items()),
-        parts=("s4",),
+        parts=("s4", "expressions"),
     ),
     Item("ChaCAL", "Table 1", "chacal table-1", chains, chacal.chains.RULES),
     Item("ChaCAL", "Figure 3", "chacal table-1", pictured, numbers="curves of the runs of Table 1"),
