@@ -161,7 +161,7 @@ LINES = {
     "text": 1_578,
     "train": 3_333,
     "evaluate": 1_696,
-    "lab": 5_496,
+    "lab": 5_490,
     "insight": 991,
     "theory": 1_006,
     "verify": 9_519,

@@ -124,7 +124,10 @@ def plan_language_models(
     tokens = tokens_of(opened, read, root=store, progress=tokenizing)
     _, tested = halves(tokens.test)
     held_out = int(tokens.test.documents.diff()[tested].sum())
-    tests = _tests(settings_of(fixed, "tests"), way, train_length, test_lengths, held_out)
+    if test_lengths is None:
+        doubled = (train_length << k for k in range(DOUBLINGS + 1))
+        test_lengths = [n for n in doubled if n <= held_out] or [train_length]
+    tests = _tests(settings_of(fixed, "tests"), way, tuple(sorted({*read_lengths(test_lengths), train_length})))
     check_lengths(held_out, tests.lengths)
     tokens.train.blocks(train_length)
     most = of_text.get("test_tokens", TextSettings.test_tokens if way == "windows" else None)
@@ -244,7 +247,7 @@ def plan_further(
     read = texts.read(spec, checkpoint=source)
     spec = replace(spec, digests=read.digests)
     lengths = (train_length,) if test_lengths is None else read_lengths(test_lengths)
-    tests = LengthTests(lengths, way=way, **_of_tests(settings_of(fixed, "tests"), way))
+    tests = _tests(settings_of(fixed, "tests"), way, lengths)
     check_lengths(len(read.test), tests.lengths)
     each = texts.conversions_of(conversions, read.tokenizer)
     model = checkpoint_spec(source, each, max(tests.lengths), train_length, "test length", "Test shorter lengths.")
@@ -415,22 +418,13 @@ def _training(options: dict[str, Any], length: int, usual: Training | None = Non
     return training
 
 
-def _tests(
-    options: dict[str, Any], way: Way, trained: int, wanted: str | Sequence[int] | None, held_out: int
-) -> LengthTests:
-    if wanted is None:
-        wanted = [n for n in (trained << k for k in range(DOUBLINGS + 1)) if n <= held_out] or [trained]
-    tested = tuple(sorted({*read_lengths(wanted), trained}))
-    return LengthTests(tested, way=way, **_of_tests(options, way))
-
-
-def _of_tests(options: dict[str, Any], way: Way) -> dict[str, Any]:
+def _tests(options: dict[str, Any], way: Way, lengths: tuple[int, ...]) -> LengthTests:
     if way == "windows" and options:
         raise Error(
             f"tests.{next(iter(options))} is for way='last-token', which draws tokens at random; windows follow one "
             "another through the text. text.test_tokens says how much of it is tested."
         )
-    return take(settings_of_part("tests"), options, "tests", "tests.")
+    return LengthTests(lengths, way=way, **take(settings_of_part("tests"), options, "tests", "tests."))
 
 
 def model_specs(asked: list[tuple[str, dict[str, Any]]], fixed: dict[str, Any], tokenizer: Any) -> list[ModelSpec]:
