@@ -108,6 +108,7 @@ def test_boxes_are_scored_one_by_one(form, monkeypatch):
     run = SimpleNamespace(experiment=experiment)
     task = lab.load_task(run)
     lengths = experiment.training.curriculum.lengths
+    assert f"{form}: chains of" in table_2._caption({(form, table_2.CHAIN): [run]}), "with no standard layers beside it"
     whole, boxes, touched = [], [], []
     for n in range(lengths[0], lengths[1] + 1):
         for row in task.test_set(n, 16).tokens:

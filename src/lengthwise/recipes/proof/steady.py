@@ -55,7 +55,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """Of each kind of network, besides what `scales.MODELS` says; nodes of discrete ones are words of 8 choices among 4."""
 PENALTY = {"training.contraction": 0.03, "training.slope": 0.2}
-"""RegularGPT's own weight of the penalty on steep steps, and the slope from which a step is steep."""
+"""RegularGPT's own weight of the penalty, and the share of an error that a token may leave free of it."""
 SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
     "smoke": {("RNN", "steady"): 1, ("GRU", "steady"): 1},
     "laptop": {
