@@ -31,7 +31,15 @@ SCALES = ("overnight", "laptop")
 """Of which results are shown, the nearest to the published setting first."""
 REPRODUCED, IN_PART, DIFFERENT = "reproduced", "in part", "different"
 NOTHING, NO_NUMBER, NOT_RUN = "proves nothing yet", "no number to compare", "not run"
-VERDICTS = (REPRODUCED, IN_PART, DIFFERENT, NOTHING, NO_NUMBER, NOT_RUN)
+COUNTED = {
+    REPRODUCED: "reproduced",
+    IN_PART: "in part",
+    DIFFERENT: "different",
+    NOTHING: "prove nothing yet",
+    NO_NUMBER: "have no number to compare",
+    NOT_RUN: "were not run",
+}
+"""Every verdict, as it is said of several."""
 JUMP = 5
 """Perplexity that rises by more than this factor from one length to the next jumps."""
 
@@ -227,15 +235,25 @@ def compared(title: str) -> Callable[[dict[str, Any]], Finding]:
         rows = panel(result, title)
         columns = list(dict.fromkeys(name for row in rows for name in row["cells"]))
         counts = Counter(cell["verdict"] for row in rows for cell in row["cells"].values())
-        cells = [[row["row"], *(_cell(row["cells"].get(name)) for name in columns)] for row in rows]
+        cells = [[row["row"], _majority(row), *(_cell(row["cells"].get(name)) for name in columns)] for row in rows]
         agreed, differ = counts["agrees"], counts["differs"]
         idle = counts.total() - agreed - differ
         verdict = NOTHING if not agreed + differ else DIFFERENT if not agreed else IN_PART
         verdict = REPRODUCED if agreed == counts.total() else verdict
         said = f"Of {counts.total()} cells {agreed} agree, {differ} differ and {idle} prove nothing."
-        return Finding(verdict, said, markdown(["published → here", *columns], cells))
+        return Finding(verdict, said, markdown(["published → here", "a constant answer", *columns], cells))
 
     return find
+
+
+def _majority(row: Mapping[str, Any]) -> str:
+    """
+    >>> _majority({"majority": 0.5, "published_majority": 0.75})
+    '75.0 → 50.0'
+    >>> _majority({"majority": 0.2, "published_majority": 0.2})
+    '20.0'
+    """
+    return " → ".join(dict.fromkeys(percent(row[which]) for which in ("published_majority", "majority")))
 
 
 def _cell(cell: Mapping[str, Any] | None) -> str:
@@ -429,22 +447,20 @@ def fields(result: dict[str, Any]) -> Finding:
 
 
 def breaks(result: dict[str, Any]) -> Finding:
-    """RegularGPT's Table 3: by how much perplexity rises where more groups run than in training."""
+    """RegularGPT's Table 3: by how much perplexity rises where more groups run than in training, by one seed."""
     rows = [row for row in panel(result, "Where RegularGPT") if row["beyond"] is not None]
     rises = [row["beyond"] / row["inside"] for row in rows]
     jumps = {}
     for name, by_length in panel(result, "Published").items():
-        perplexities = list(by_length.values())
-        jumps[name] = max(b / a for a, b in pairwise(perplexities))
+        jumps[name] = max(b / a for a, b in pairwise(by_length.values()))
     jumped = [f"×{factor:.0f} ({name})" for name, factor in jumps.items() if factor > JUMP]
-    verdict = REPRODUCED if min(rises) > JUMP else DIFFERENT
     said = (
         f"Published jumps of {' and '.join(jumped)} where one more group runs; here rises of ×{min(rises):.1f} to "
         f"×{max(rises):.1f}."
     )
     cells = [[row["model"], f"{row['expected']:,}", f"×{rise:.2f}"] for row, rise in zip(rows, rises, strict=True)]
     head = ["C/K here", "tokens it should hold to", "least perplexity beyond / greatest within"]
-    return Finding(verdict, said, markdown(head, cells))
+    return Finding(NOTHING, said, f"{markdown(head, cells)}\n\n{perplexities(result).table}")
 
 
 def widths(result: dict[str, Any]) -> Finding:
@@ -459,7 +475,15 @@ def widths(result: dict[str, Any]) -> Finding:
         f"Best are {' and '.join(first)}, by {'one seed' if one else 'the mean of all seeds'} each, on an easier task."
     )
     verdict = NOTHING if one else IN_PART if all(name.startswith("bipe") for name in first) else DIFFERENT
-    return Finding(verdict, said, markdown(["encoding", "width", "seeds", "published", "here"], cells))
+    table = markdown(["encoding", "width", "seeds", "published", "here"], cells)
+    return Finding(verdict, said, f"{table}\n\n{other_lengths(panel(result, 'Shorter and longer'))}")
+
+
+def other_lengths(chart: Mapping[str, Any]) -> str:
+    """Figure 3's networks on problems of fewer and of more operators than those of their training."""
+    cells = [[name.partition(",")[0], *map(percent, line["y"])] for name, line in chart["series"].items()]
+    operators = next(iter(chart["series"].values()))["x"]
+    return markdown(["all steps right, by operators", *(f"{n:.0f}" for n in operators)], cells)
 
 
 def of_both_moduli(result: dict[str, Any]) -> Finding:
@@ -634,7 +658,15 @@ ITEMS = (
     ),
     Item("ChaCAL", "Table 1", "chacal table-1", chains, chacal.chains.RULES),
     Item("ChaCAL", "Figure 3", "chacal table-1", pictured, numbers="curves of the runs of Table 1"),
-    Item("ChaCAL", "Table 2", "chacal table-2", boxes_of_both_forms, chacal.table_2.RULES, ("advanced", "*")),
+    Item(
+        "ChaCAL",
+        "Table 2",
+        "chacal table-2",
+        boxes_of_both_forms,
+        chacal.table_2.RULES,
+        ("advanced", "*"),
+        numbers=f"default form: seeds {settings_of(chacal.table_2.RULES['paper'], 'default', '*')['seeds']}",
+    ),
     Item("ChaCAL", "Figure 4", "chacal table-2", pictured, numbers="curves of the advanced form of Table 2"),
     Item(
         "ChaCAL",
@@ -738,7 +770,7 @@ def by_steps(file: Path) -> str:
 
 def text() -> str:
     verdicts = Counter(next(iter(item.findings().values()), Finding(NOT_RUN, "")).verdict for item in ITEMS)
-    counts = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict])
+    counts = ", ".join(f"{verdicts[verdict]} {words}" for verdict, words in COUNTED.items() if verdicts[verdict])
     head = markdown(["", "shows", "verdict", "scale", "what came out"], overview())
     parts = [WORDS["head"].strip().format(items=len(ITEMS), counts=counts), head]
     for paper in dict.fromkeys(item.paper for item in ITEMS):

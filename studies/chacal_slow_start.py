@@ -39,7 +39,7 @@ def recipe(scale: Scale) -> Recipe:
 
     def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
         caption = (
-            "Mean over seeds. One layer of standard attention can follow one reference of every chain and no more."
+            "Mean over seeds. By the paper's theorem one layer of standard attention follows one reference of a chain."
         )
         rows, data = [], []
         for name, runs in finished.items():
