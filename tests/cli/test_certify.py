@@ -15,13 +15,10 @@ import pytest
 from lengthwise import lab, own_code, tasks, theory
 from lengthwise.cli import certify as verb
 from lengthwise.cli import console, main, work
-from lengthwise.verify import Proved
-from lengthwise.verify.subject import subject_of
+from lengthwise.verify import verdict_files
 from lengthwise.verify.verdict_files import EXTRACTED, extracted_of, recorded_verdict
 
 from .tiny import TINY, bench
-
-PROVED = Proved({})
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +80,8 @@ def test_the_page_has_a_picture_of_what_was_proved(run, tmp_path, capsys, monkey
     kept_of = lambda: extracted_of(lab.load(place)[0])  # noqa: E731
     model = theory.exact_classifier("parity")
     monkeypatch.setattr(lab, "load_model", lambda *_, **__: model)
-    assert main(["certify", str(place), "--budget", "30", "--no-picture", "--word", "1"]) == 0
-    subject = subject_of("certify", model, tasks.get("parity"))
-    for budget, verdict, there in ((5, PROVED, False), (30, PROVED, True)):
-        verb.extract_for_page(lab.load(place)[0], subject, verdict, budget, "last")
+    for options, there in ((["30", "--no-picture"], False), (["5"], False), (["30"], True)):
+        assert main(["certify", str(place), "--budget", *options]) == 0
         assert (kept_of() is not None) is there
     assert kept_of()["said"].startswith("an algebra of 2 elements")
     html = tmp_path / "page.html"
@@ -96,7 +91,7 @@ def test_the_page_has_a_picture_of_what_was_proved(run, tmp_path, capsys, monkey
 
 def test_certify_keeps_a_picture_unless_it_shall_not(run, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(verb, "extract_for_page", lambda run, *rest: asked.append(run.path))
+    monkeypatch.setattr(verdict_files, "extract_for_page", lambda run, *rest: asked.append(run.path))
     assert main(["certify", str(run), "--budget", "30", "--no-picture"]) == 1
     assert not asked
     assert main(["certify", str(run), "--budget", "30"]) == 1
@@ -274,9 +269,9 @@ def test_a_run_whose_model_is_not_built_as_the_certificate_says_is_refused(run):
     from lengthwise.verify.checker import Rejected
 
     config = deciding(lab.load_model(lab.load(run)[0]).inner)
-    assert verb._config_is(run, config)
+    assert verdict_files.config_is(lab.load(run)[0], config)
     with pytest.raises(Rejected, match="embedding_scale differ"):
-        verb._config_is(run, {**config, "embedding_scale": 2.0})
+        verdict_files.config_is(lab.load(run)[0], {**config, "embedding_scale": 2.0})
 
 
 def test_elsewhere_it_is_about_ten_lines(capsys):

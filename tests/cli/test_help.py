@@ -88,11 +88,8 @@ def test_help_shows_values_and_no_types(verb, columns, capsys, monkeypatch):
 
 
 def test_everything_that_can_be_listed_says_what_its_options_are_for():
-    from lengthwise.cli.list import all_tables, described
-
-    tables = all_tables()
-    entries = [entry for lines in tables.values() for name in lines for entry in described(name, tables)]
-    silent = [f"{e.room} {e.name}: {o['name']}" for e in entries for o in e.options if not o["line"]]
+    entries = [entry for lines in registries.tables().values() for name in lines for entry in registries.entries(name)]
+    silent = [f"{e['room']} {e['name']}: {o['name']}" for e in entries for o in e["options"] if not o["line"]]
     assert silent == []
 
 

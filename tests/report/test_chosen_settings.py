@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lengthwise import lab, report
+from lengthwise.report.contents import Content
 
 from .pages import page
 
@@ -57,7 +58,8 @@ def test_table_and_page_say_how_it_was_chosen(swept):
 
 def test_without_a_sweep_nothing_is_chosen(swept):
     assert len(report.data(swept)["tasks"][0]["models"]) == 6
-    assert report.best_of(swept) == (swept, {}, [])
+    content = Content.of(swept)
+    assert (content.runs, content.panels) == (swept, [])
 
 
 def test_what_failed_is_in_the_grid(swept, make_run):
@@ -66,4 +68,4 @@ def test_what_failed_is_in_the_grid(swept, make_run):
     lstm = report.data(left, sweep=choices)["panels"][0]["data"][0]
     assert [point["missing"] for point in lstm["grid"]] == [0, 1, 0]
     assert lstm["chosen"] != {"training.lr": 1e-3}
-    assert "1 of 2" in report.best_of(left, choices).panels[0].text
+    assert "1 of 2" in Content.of(left, sweep=choices).panels[0].text

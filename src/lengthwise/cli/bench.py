@@ -72,7 +72,7 @@ def bench(context: typer.Context, *, grid: GridOptions, running: Running) -> Non
     study["models"] = [name for word in study["models"] or () for name in _apart(word)]
     for word in study["task"]:
         # A task may be any word, so that a model without its -m would only be an unknown task.
-        if word in registries.lines("models"):
+        if word in registries.tables()["models"]:
             raise Error(f"lengthwise bench has no use for {word}. It is a model: add it as -m {word}.")
         registries.check("tasks", word)
     for word in study["models"]:

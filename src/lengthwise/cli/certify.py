@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -117,9 +118,9 @@ def certify(
 def _decide(model: Path, wanted: Task | None, task_words: list[str], how: Deciding, as_json: bool) -> int:
     """Decides, keeps and shows the verdict; returns the exit code."""
     with console.stdout_kept(as_json):
+        from ..verify import Proved, verdict_files
         from ..verify.certification import decide
         from ..verify.subject import checked_seconds
-        from ..verify.verdict_files import keep
 
         subject, run = _subject(model, wanted, how)
         there = how.save is not None and (how.save / "made.json").is_file()
@@ -130,9 +131,10 @@ def _decide(model: Path, wanted: Task | None, task_words: list[str], how: Decidi
         console.remark(f"{how.save}: it is there already, and is not taught again.")
     if run and not how.save and wanted is None:
         with beside_run("The verdict"):
-            keep(run, outcome.verdict, subject.claim.to_json(), how.checkpoint)
-        if not how.no_picture:
-            extract_for_page(run, subject, outcome.verdict, how.budget, how.checkpoint)
+            verdict_files.keep(run, outcome.verdict, subject.claim.to_json(), how.checkpoint)
+        picture = min(how.budget * PICTURE_SHARE, PICTURE if isinstance(outcome.verdict, Proved) else QUICK)
+        if picture >= 1 and not how.no_picture:
+            verdict_files.extract_for_page(run, subject.model, subject.claim, picture, how.checkpoint)
     if how.out:
         _write(how.out, outcome.verdict)
     if how.save and run and wanted is None:  # the copy is in a folder, which has no task of its own
@@ -197,7 +199,11 @@ def _check(
         if task is not None:
             _same_claim(content["claim"], task)
         if report.assumed:
-            report = replace(report, assumed=not _config_is(model, content["model"]["config"]))
+            with contextlib.suppress(ImportError):  # where torch is missing it stays assumed
+                from .. import lab
+                from ..verify.verdict_files import config_is
+
+                report = replace(report, assumed=not config_is(lab.load(model)[0], content["model"]["config"]))
         told = [str(report)]
         if theorem is not None:
             from ..verify.theorem import write_theorem
@@ -227,17 +233,6 @@ def _same_claim(claimed: dict[str, Any], task: Task) -> None:
     why = difference(StatedClaim(claimed), StatedClaim(claim_of(task).to_json()))
     if why is not None:
         raise checker.Rejected(f"it is about another machine than {task.name}: {why}.")
-
-
-def _config_is(run: Path, config: dict[str, Any]) -> bool:
-    """True if the model of the run in this directory has this config; False where torch is missing."""
-    try:
-        from .. import lab
-        from ..verify.verdict_files import config_is
-
-        return config_is(lab.load(run)[0], config)
-    except ImportError:
-        return False
 
 
 def _subject(path: Path, wanted: Task | None, how: Deciding) -> tuple[Subject, Run | None]:
@@ -288,16 +283,6 @@ def _one_word(subject: Subject, typed_word: str) -> tuple[str, dict[str, Any]]:
         return str(refuted), refuted.to_json()
     told = f"right: after this word of {len(word):,} tokens the model says {right}"
     return told, {"verdict": "right", "word": list(word), "right": right}
-
-
-def extract_for_page(run: Run, subject: Subject, verdict: Verdict, budget: float, checkpoint: str) -> None:
-    """Writes what the run computes beside it, for its page: where it is proved, or where that is quickly seen."""
-    from ..verify import Proved
-    from ..verify.verdict_files import extract_for_page
-
-    seconds = min(budget * PICTURE_SHARE, PICTURE if isinstance(verdict, Proved) else QUICK)
-    if seconds >= 1:
-        extract_for_page(run, subject.model, subject.claim, seconds, checkpoint)
 
 
 def read_file(path: Path) -> Any:

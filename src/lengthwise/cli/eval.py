@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,7 +49,7 @@ class Loaded(Loading):
 
 @dataclass(frozen=True)
 class OnText(Loaded):
-    """A model, and the text on which it is measured."""
+    """A model, the text on which it is measured, and how that is read for its perplexity."""
 
     corpus: Annotated[
         list[str] | None,
@@ -60,20 +60,18 @@ class OnText(Loaded):
         str | None, "Lengths in tokens, such as 512,1024,2048.", Typed("LENGTHS", default="those a run was tested at")
     ] = None
     seed: Annotated[int, "Draws others."] = 0
-
-    def arguments(self) -> dict[str, Any]:
-        return {**super().arguments(), "corpus": self.corpus or (), "lengths": self.lengths, "seed": self.seed}
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Options of reading a text for its perplexity."""
-
     way: HowMeasured = "windows"
     tokens: Annotated[
         int, at_least(2), "Windows: at most so many tokens of the text are tested, at every length the same."
     ] = 65_536
     store: Annotated[Path, "Where the corpus's tokens are kept for the next call.", Typed("DIR")] = Path("runs/text")
+
+    def arguments(self) -> dict[str, Any]:
+        return {**super().arguments(), "corpus": self.corpus or (), "lengths": self.lengths, "seed": self.seed}
+
+    def of_windows(self) -> dict[str, Any]:
+        """Returns all that `lab.measure_perplexity` takes of these."""
+        return {**self.arguments(), "way": self.way, "tokens": self.tokens, "store": self.store}
 
 
 @verb
@@ -81,7 +79,6 @@ def perplexity(
     model: Model,
     *,
     on: OnText,
-    windows: Windows,
     samples: Annotated[int, at_least(1), "Last token: how many chunks are drawn."] = 1000,
     output: Output,
 ) -> None:
@@ -96,7 +93,7 @@ def perplexity(
     from .. import lab, report
 
     with console.stdout_kept(output.as_json):
-        losses = lab.measure_perplexity(model, **on.arguments(), **asdict(windows), samples=samples, after=tell)
+        losses = lab.measure_perplexity(model, **on.of_windows(), samples=samples, after=tell)
     output.show([report.perplexity(losses)], losses.to_json())
     fail_unless_finite(losses)
 
@@ -117,8 +114,8 @@ HOW = ("scoring", "choices", "budget")
 
 
 @dataclass(frozen=True)
-class PromptOptions:
-    """Options of prompts: how many there are, and whether perplexity is measured beside them."""
+class Prompted(OnText):
+    """How many prompts there are of a text, and whether perplexity is measured beside them."""
 
     samples: Annotated[int, at_least(1), "How many prompts of each kind are made."] = 10
     beside: Annotated[bool, "Perplexity at the same lengths, too.", Typed(flag="--with-perplexity")] = False
@@ -128,8 +125,7 @@ class PromptOptions:
 def needle(
     model: Model,
     *,
-    on: OnText,
-    prompts: PromptOptions,
+    on: Prompted,
     depths: Annotated[
         str | None,
         "Where the needle lies, from 0 to 1, the end of the prompt.",
@@ -138,7 +134,6 @@ def needle(
     settings: Annotated[
         list[str] | None, "keys, values, queries, haystack, scoring, choices or budget; repeat it.", SET
     ] = None,
-    windows: Windows,
     output: Output,
 ) -> None:
     """How often a model knows a number that a line of its prompt has told, by length and depth.
@@ -147,17 +142,15 @@ def needle(
 
     Example: [bold]lengthwise eval needle ./my-llama --corpus book.txt --lengths 512,2048 -s keys=4[/bold]
     """
-    _measure(model, on, prompts, read_question("needle", settings or [], depths), windows, output)
+    _measure(model, on, read_question("needle", settings or [], depths), output)
 
 
 @verb
 def variables(
     model: Model,
     *,
-    on: OnText,
-    prompts: PromptOptions,
+    on: Prompted,
     settings: Annotated[list[str] | None, "chains, hops, scoring, choices or budget; repeat it.", SET] = None,
-    windows: Windows,
     output: Output,
 ) -> None:
     """How often a model knows which names have a value, by assignments all over its prompt.
@@ -166,32 +159,25 @@ def variables(
 
     Example: [bold]lengthwise eval variables ./my-llama --corpus book.txt --lengths 512,2048 -s hops=2[/bold]
     """
-    _measure(model, on, prompts, read_question("variables", settings or []), windows, output)
+    _measure(model, on, read_question("variables", settings or []), output)
 
 
-def _measure(
-    model: str,
-    on: OnText,
-    prompts: PromptOptions,
-    asked: tuple[Needle | Variables, dict[str, Any]],
-    windows: Windows,
-    output: Output,
-) -> None:
+def _measure(model: str, on: Prompted, asked: tuple[Needle | Variables, dict[str, Any]], output: Output) -> None:
     """Measures the answers and, where it is wanted, the perplexity at the same lengths; then shows both."""
     from .. import lab, report
 
-    losses, shared, (question, how) = None, on.arguments(), asked
+    losses, (question, how) = None, asked
     with console.stdout_kept(output.as_json):
         answers = lab.measure_far_tokens(
             model,
             question=question,
-            **shared,
+            **on.arguments(),
             **how,
-            samples=prompts.samples,
+            samples=on.samples,
             after=lambda done, of: console.remark(f"{done} of {of} lengths and depths"),
         )
-        if prompts.beside:
-            losses = lab.measure_perplexity(model, **shared, **asdict(windows), after=tell)
+        if on.beside:
+            losses = lab.measure_perplexity(model, **on.of_windows(), after=tell)
     panels = [report.far_tokens(answers.scores, answers.model)] + ([report.perplexity(losses)] if losses else [])
     output.show(panels, {**answers.to_json(), "perplexity": losses and losses.to_json()})
     if losses:

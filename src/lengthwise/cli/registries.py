@@ -39,18 +39,23 @@ def _tables() -> dict[str, dict[str, dict[str, Any]]]:
     return tables
 
 
-def tables() -> list[str]:
-    """Returns tasks, models, recipes, positions, mixers and settings."""
-    return list(_tables())
+def tables() -> dict[str, dict[str, str]]:
+    """Returns every name with its line, by table; a recipe's two words are one name.
 
-
-def lines(table: str) -> dict[str, str]:
-    """Returns every name of a table with its line; a recipe's two words are one name.
-
-    >>> lines("tasks")["parity"], lines("positions")["bilevel"]
-    ('bits; the number of 1s, modulo 2', 'Two levels: BiPE.')
+    >>> list(tables()), tables()["positions"]["bilevel"]
+    (['tasks', 'models', 'recipes', 'positions', 'mixers', 'settings'], 'Two levels: BiPE.')
     """
-    return {name: row["line"] for name, row in _tables()[table].items()}
+    return {table: {name: row["line"] for name, row in rows.items()} for table, rows in _tables().items()}
+
+
+def entries(name: str) -> list[dict[str, Any]]:
+    """Returns all there is to say of a name, once for each table that has it.
+
+    >>> [(entry["room"], entry["example"]) for entry in entries("parity")]
+    [('task', 'lengthwise bench parity -m lstm --set task.supervision=last')]
+    """
+    rows = [table[name] for table in _tables().values() if name in table]
+    return [{key: value for key, value in row.items() if key != "table"} for row in rows]
 
 
 def options(table: str, name: str) -> list[dict[str, Any]] | None:
@@ -74,7 +79,7 @@ def setting(name: str) -> str | None:
     ('training.steps', 'model.width', None)
     """
     parts = [(part, options("settings", part)) for part in SETTINGS]
-    parts += [("model", options("models", model)) for model in lines("models")]
+    parts += [("model", options("models", model)) for model in _tables()["models"]]
     whole = (f"{part}.{name}" for part, known in parts if name in [option["name"] for option in known or ()])
     return next(whole, None)
 
@@ -83,6 +88,6 @@ def check(table: str, name: str) -> None:
     """Raises what the registry would of an unknown name, before anything is imported."""
     module, dictionary = ADDED[table]
     live = getattr(sys.modules.get(f"lengthwise.{module}"), dictionary, ())
-    known = dict.fromkeys([*lines(table), *(key if isinstance(key, str) else " ".join(key) for key in live)])
+    known = dict.fromkeys([*_tables()[table], *(key if isinstance(key, str) else " ".join(key) for key in live)])
     if name not in known and not re.fullmatch(NOT_LISTED[table], name, re.DOTALL):
         raise UnknownName(table[:-1], name, known, also=OTHER_MODELS if table == "models" else "")

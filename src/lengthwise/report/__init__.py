@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from .chosen_settings import best_of
     from .cliff_panel import cliff_panels as cliff
     from .extracted_panel import extracted_panel as extracted
     from .far_tokens_panel import compared_panel as far_tokens_compared
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Arcs", "Chart", "Machine", "Panel", "Table", "TableCell", "Verdict", "Verdicts", "answers", "attention",
-    "best_of", "cliff", "clusters", "compare", "count", "csv", "data", "duration", "extracted", "far_tokens",
+    "cliff", "clusters", "compare", "count", "csv", "data", "duration", "extracted", "far_tokens",
     "far_tokens_compared", "frame", "heat_map", "html", "inside", "line_chart", "overflow_note", "overflow_of_runs",
     "overflow_text", "paired", "paste", "percent", "perplexities", "perplexity", "receptive_field", "record_table",
     "recorded", "rows", "scatter_plot", "sign_of", "spread", "table",

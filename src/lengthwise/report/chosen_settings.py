@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..files import finite
 from ..lab.choices import Choice, Setting, choose
 from ..lab.records import Run
 from .formatting import percent, short_names, table_number
 from .panel import Panel, Table
-from .sections import list_of_runs, task_name
+from .sections import task_name
 
 Swept = Iterable[str] | Sequence[Choice]
 """The names of the settings that were swept, or what `lab.choose` made of them."""
@@ -21,51 +20,31 @@ FEW = 2
 """Up to so many choices are told at the top of a page."""
 
 
-class Shown(NamedTuple):
-    """What of some runs a report shows."""
-
-    runs: list[Run]
-    notes: dict[str, str]
-    """What is said of the models' rows, by the hash of their experiments with seed 0."""
-    panels: list[Panel]
-
-
-def swept_names(runs: Iterable[Run], swept: Swept) -> list[str]:
-    """What was swept, by full names."""
-    choices = _choices(list_of_runs(runs), swept)
-    return list(dict.fromkeys(name for choice in choices for name in choice.chosen.values))
-
-
-def _choices(runs: list[Run], swept: Swept) -> list[Choice]:
+def choices_of(runs: list[Run], swept: Swept) -> list[Choice]:
+    """Which setting validation chose, of each model and task."""
     names_or_choices = [swept] if isinstance(swept, str) else list(swept)
     choices = [each for each in names_or_choices if isinstance(each, Choice)]
     names = [each for each in names_or_choices if isinstance(each, str)]
     return choices or (choose(runs, names) if names else [])
 
 
-def best_of(runs: Iterable[Run], swept: Swept = ()) -> Shown:
-    """Of each model and task the runs of the chosen setting; all runs where nothing was swept."""
-    every = list_of_runs(runs)
-    choices = _choices(every, swept)
-    if not choices:
-        return Shown(every, {}, [])
-    notes = {replace(choice.chosen.runs[0].experiment, seed=0).hash: _note(choice) for choice in choices}
-    chosen_runs = [run for choice in choices for run in choice.chosen.runs]
-    chosen_runs += [run for run in every if run.experiment.on_text]
-    panel = grid_panel(choices)
-    return Shown(chosen_runs, {key: note for key, note in notes.items() if note}, [panel] if panel else [])
+def chosen_of(runs: list[Run], choices: Sequence[Choice]) -> list[Run]:
+    """Of each model and task the runs of the chosen setting, and those on text; all runs where nothing was swept."""
+    on_text = [run for run in runs if run.experiment.on_text]
+    return [*(run for choice in choices for run in choice.chosen.runs), *on_text] if choices else runs
 
 
-def _note(choice: Choice) -> str:
+def note_of(choice: Choice) -> str:
+    """What is said of a model's row; empty where it had one setting."""
     count = len(choice.settings)
     return f"{choice.chosen.label}: chosen of {count} settings on validation alone" if count > 1 else ""
 
 
-def grid_panel(choices: Sequence[Choice]) -> Panel | None:
-    """Every setting with what it was worth on validation strings; None where no model had several."""
+def grid_panel(choices: Sequence[Choice]) -> list[Panel]:
+    """Every setting with what it was worth on validation strings; empty where no model had several."""
     choices = [choice for choice in choices if len(choice.settings) > 1]
     if not choices:
-        return None
+        return []
     called = _names(choices)
     rows, data, edges = [], [], []
     for choice, name in zip(choices, called, strict=True):
@@ -83,9 +62,9 @@ def grid_panel(choices: Sequence[Choice]) -> Panel | None:
         "each run. The highest is chosen; of equal ones that with the lower loss. Test strings choose nothing, and are "
         "shown of the chosen setting only. " + " ".join(edges)
     ).strip()
-    sentences = [f"{name or c.experiment.model.name}: {_note(c)}." for c, name in zip(choices, called, strict=True)]
+    sentences = [f"{name or c.experiment.model.name}: {note_of(c)}." for c, name in zip(choices, called, strict=True)]
     finding = " ".join(sentences) if len(choices) <= FEW else ""
-    return Table(TITLE, caption, head, rows, data=data, finding=finding)
+    return [Table(TITLE, caption, head, rows, data=data, finding=finding)]
 
 
 def _names(choices: Sequence[Choice]) -> list[str]:

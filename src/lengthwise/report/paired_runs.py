@@ -20,7 +20,7 @@ from ..lab.experiment import Experiment
 from ..lab.records import Run
 from ..lab.statistics import mean_interval, ranges, score
 from ..options import value_of
-from .chosen_settings import Swept, best_of, swept_names
+from .chosen_settings import Swept, choices_of, chosen_of
 from .formatting import counted, length_range, percent, some_of
 from .long_form import as_word, settings_in_full
 from .panel import Panel, Table
@@ -84,8 +84,9 @@ def compare(runs: Iterable[Run], setting: str, *, sweep: Swept = ()) -> list[Pan
     is named in `sweep` only the chosen settings are compared, unless `setting` is itself one of them.
     """
     runs, name = list_of_runs(runs), setting.partition("=")[0]
-    along = swept_names(runs, sweep)
-    first, *others = _sides(runs if name in along else best_of(runs, sweep).runs, setting)
+    choices = choices_of(runs, sweep)
+    along = list(dict.fromkeys(each for choice in choices for each in choice.chosen.values))
+    first, *others = _sides(runs if name in along else chosen_of(runs, choices), setting)
     return [_panel(first, side, [name, *_own_options(name, first, side), *along]) for side in others]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..lab.statistics import score
 from .formatting import duration, length_range, percent
@@ -23,31 +23,11 @@ UNKNOWN = "not recorded"
 NAMES = {"cpu": "CPU", "threads": "Threads a run"}
 
 
-class Code(NamedTuple):
-    """The code that made a run; None where the record does not say."""
-
-    version: str | None
-    commit: str | None
-    clean: bool | None
-    """Whether the checkout had no changes of its own."""
-
-    @classmethod
-    def of(cls, run: Run) -> Code:
-        code = run.result.get("code") or {}
-        version = code.get("version") or run.result["machine"].get("lengthwise")
-        return cls(version, code.get("commit"), code.get("clean"))
-
-    def differs(self, other: Code) -> bool:
-        """Whether the two are certainly not the same: what one record leaves open may be the same."""
-        return any(None not in pair and pair[0] != pair[1] for pair in zip(self, other, strict=True))
-
-    def __str__(self) -> str:
-        """
-        >>> print(Code("0.1.0", "8c1f0a9b3d", clean=False))
-        lengthwise 0.1.0 at commit 8c1f0a9 with changes
-        """
-        commit = f" at commit {self.commit[:7]}" if self.commit else ""
-        return f"lengthwise {self.version or '(version unknown)'}{commit}{' with changes' * (self.clean is False)}"
+def code_of(run: Run) -> tuple[str | None, str | None, bool | None]:
+    """Version and commit of the code that made a run, and whether nothing was changed; None where it is not said."""
+    code = run.result.get("code") or {}
+    version = code.get("version") or run.result["machine"].get("lengthwise")
+    return version, code.get("commit"), code.get("clean")
 
 
 def provenance(runs: Sequence[Run], command: str = "") -> dict[str, list[str]]:
