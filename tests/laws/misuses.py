@@ -69,7 +69,7 @@ TASKS: dict[str, tuple[Callable[[], Any], str]] = {
     "a million symbols": (lambda: tasks.get("even-pairs", symbols=10**6), r"symbols must be .* in 2\.\.1000"),
     "a ring of 10^9 places": (lambda: tasks.get("cycle-navigation", size=10**9), r"size must be .* in 2\.\.100000"),
     "10^9 blocks": (lambda: tasks.get("reference-chains", blocks=10**9), r"blocks must be .* in 2\.\.1000"),
-    "10^9 objects": (lambda: tasks.get("boxes", objects=10**9), "objects must be at most 100"),
+    "10^9 objects": (lambda: tasks.get("boxes", objects=10**9), "objects must be a whole number in 1..100"),
     "half a state": (lambda: tasks.get("machine", delta=[[0.5, 1], [1, 0]]), "delta must be a list of lists of whole"),
     "accepting in between": (lambda: tasks.get("machine", delta=PARITY, accepting=[1.5]), "accepting must be"),
     "alphabet without order": (lambda: tasks.from_regex("ab", alphabet={"a", "b"}), "alphabet must be a text"),

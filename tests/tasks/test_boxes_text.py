@@ -3,7 +3,7 @@
 import pytest
 
 from lengthwise.errors import Error
-from lengthwise.tasks.boxes import dependencies, read, solve
+from lengthwise.tasks.boxes import dependency_depth, layers_needed, read, solve
 
 from .boxes_rules import check
 
@@ -84,8 +84,8 @@ def test_samples_are_accepted_and_their_form_is_found(form):
 def test_the_papers_samples_have_the_operations_it_says():
     assert len(read(DEFAULT[0]).operations) == 32
     assert len(read(ADVANCED[0]).operations) in range(1, 32)
-    assert [dependencies(prompt).depth for prompt, _ in (DEFAULT, ADVANCED)] == [10, 5]
-    assert [dependencies(prompt).layers for prompt, _ in (DEFAULT, ADVANCED)] == [4, 3]
+    assert [dependency_depth(prompt) for prompt, _ in (DEFAULT, ADVANCED)] == [10, 5]
+    assert [layers_needed(depth) for depth in (10, 5)] == [4, 3]
 
 
 @pytest.mark.parametrize(("form", "part", "old", "new", "message"), CORRUPTED)

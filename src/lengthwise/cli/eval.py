@@ -114,7 +114,7 @@ HOW = ("scoring", "choices", "budget")
 
 
 @dataclass(frozen=True)
-class Prompted(OnText):
+class OnPrompts(OnText):
     """How many prompts there are of a text, and whether perplexity is measured beside them."""
 
     samples: Annotated[int, at_least(1), "How many prompts of each kind are made."] = 10
@@ -125,7 +125,7 @@ class Prompted(OnText):
 def needle(
     model: Model,
     *,
-    on: Prompted,
+    on: OnPrompts,
     depths: Annotated[
         str | None,
         "Where the needle lies, from 0 to 1, the end of the prompt.",
@@ -149,7 +149,7 @@ def needle(
 def variables(
     model: Model,
     *,
-    on: Prompted,
+    on: OnPrompts,
     settings: Annotated[list[str] | None, "chains, hops, scoring, choices or budget; repeat it.", SET] = None,
     output: Output,
 ) -> None:
@@ -162,7 +162,7 @@ def variables(
     _measure(model, on, read_question("variables", settings or []), output)
 
 
-def _measure(model: str, on: Prompted, asked: tuple[Needle | Variables, dict[str, Any]], output: Output) -> None:
+def _measure(model: str, on: OnPrompts, asked: tuple[Needle | Variables, dict[str, Any]], output: Output) -> None:
     """Measures the answers and, where it is wanted, the perplexity at the same lengths; then shows both."""
     from .. import lab, report
 

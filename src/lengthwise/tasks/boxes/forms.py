@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...errors import Error
-from .vocabulary import OBJECTS
 
 AT_FIRST = 3
 """The most objects a box holds at first, where counts are drawn."""
@@ -42,13 +41,6 @@ def checked_sizes(task: str, form: FormName, boxes: int | None, objects: int) ->
     """The form and its sizes, or an error: there must be a possible operation whatever happened before."""
     rules = FORMS[form]
     boxes = rules.boxes if boxes is None else boxes
-    if boxes < 2:
-        raise Error(f"{task}: boxes must be at least 2 (with one box nothing can move), got {boxes}. Use 2 or more.")
-    if objects > len(OBJECTS):
-        raise Error(
-            f"{task}: objects must be at most {len(OBJECTS)} (there are so many names), got {objects}. "
-            f"Use {len(OBJECTS)} or fewer."
-        )
     if rules.half and boxes % 2:
         raise Error(
             f"{task}: boxes must be even in form {form!r} (half of them are occupied), got {boxes}. "

@@ -1,6 +1,11 @@
 """Stories read from prompts as text and carried out exactly: the oracle, which shares no code with the sampler.
 
 A prompt is a description, then operations, then perhaps a question ("Box C contains"), each as the paper writes it.
+
+How deep it is: the states of boxes are nodes of a graph; an edge leads from a state to one that was made from it. "Move
+the contents of Box A to Box B" makes B's new state from both and leaves A with a fresh one; an operation that names its
+objects makes a box's new state from its last one alone. With depth(G) the length of the longest path, in edges,
+Theorem 1 of the ChaCAL paper asks for L_min(G) = ceil(log2(depth(G) + 1)) layers of attention.
 """
 
 from __future__ import annotations
@@ -184,3 +189,33 @@ def solve(prompt: str, form: str | None = None) -> Story:
     for each in story.operations:
         story.carry_out(each)
     return story
+
+
+def layers_needed(depth: int) -> int:
+    """ceil(log2(depth + 1)).
+
+    >>> [layers_needed(n) for n in (0, 1, 2, 3, 4, 15, 16, 31)]
+    [0, 1, 2, 2, 3, 4, 5, 5]
+    """
+    if depth < 0:
+        raise Error(f"layers_needed: depth must be at least 0, got {depth}.")
+    return depth.bit_length()
+
+
+def dependency_depth(story: Story | str) -> int:
+    """The length of the longest path to a state in question: the last state of every box, or of the queried one.
+
+    >>> dependency_depth("The apple is in Box A, there is nothing in Box B. Move the contents of Box A to Box B. "
+    ...                  "Put the book into Box A. Move the contents of Box B to Box A. Box A contains")
+    2
+    """
+    story = read(story) if isinstance(story, str) else story
+    depth = dict.fromkeys(story.contents, 0)
+    for operation in story.operations:
+        box, target = operation.box, operation.target
+        if target is not None and operation.items is None:
+            depth[target], depth[box] = 1 + max(depth[box], depth[target]), 0
+        else:
+            for each in operation.boxes:
+                depth[each] += 1
+    return max(depth.values()) if story.query is None else depth[story.query]

@@ -122,10 +122,12 @@ class StorySampler:
         """(B, N) the boxes of each row in random order."""
         return rng.permuted(np.tile(np.arange(self.boxes), (batch, 1)), axis=1)
 
-    def sizes(self, where: np.ndarray) -> np.ndarray:
-        """(B, N + 1) the number of objects in each place."""
+    def sizes(self, where: np.ndarray, numbered: bool = False) -> np.ndarray:
+        """(B, N + 1) the number of objects in each place; `numbered`: the sum of their numbers from 1."""
         B, places = len(where), self.boxes + 1
-        return np.bincount((where + places * np.arange(B)[:, None]).ravel(), minlength=B * places).reshape(B, places)
+        weights = np.tile(np.arange(1, self.objects + 1), B) if numbered else None
+        sums = np.bincount((where + places * np.arange(B)[:, None]).ravel(), weights, B * places)
+        return sums.astype(np.int64, copy=False).reshape(B, places)
 
     def described(self, where: np.ndarray) -> np.ndarray:
         """The boxes that an answer names, sorted: all (B, N), or in the advanced form the occupied ones (B, N/2)."""

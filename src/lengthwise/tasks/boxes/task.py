@@ -74,15 +74,11 @@ def is_held_out(signatures: np.ndarray) -> np.ndarray:
     return signatures @ weights % MODULUS == REMAINDER
 
 
-def signatures_of_places(where: np.ndarray, boxes: int, which: bool) -> np.ndarray:
-    """(B, N) signatures from where each object is, (B, M); with `which`, by the object instead of the count."""
-    B, M = where.shape
-    weights = np.tile(np.arange(1, M + 1) if which else np.ones(M), B)
-    return tally(np.repeat(np.arange(B), M), where.ravel(), weights, B, boxes + 1)[:, :boxes]
-
-
 def signatures_of_tokens(tokens: np.ndarray, boxes: int, which: bool) -> np.ndarray:
-    """(B, N) signatures from tokens (B, T): an object of the description belongs to the next box named after it."""
+    """(B, N) signatures from tokens (B, T): an object of the description belongs to the next box named after it.
+
+    With `which` by the object instead of the count.
+    """
     ended = (tokens == STOP).argmax(1)
     first = tokens[:, : int(ended.max(initial=0))]
     first = np.where(np.arange(first.shape[1]) < ended[:, None], first, 0) - len(GLUE)
@@ -93,13 +89,8 @@ def signatures_of_tokens(tokens: np.ndarray, boxes: int, which: bool) -> np.ndar
     box[row, clause[row, at]] = first[row, at]
     row, at = np.nonzero(first >= boxes)
     weights = first[row, at] - boxes + 1 if which else np.ones(len(row))
-    return tally(row, box[row, clause[row, at]], weights, len(tokens), boxes)
-
-
-def tally(row: np.ndarray, column: np.ndarray, weights: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """(rows, columns) sums of weights."""
-    sums = np.bincount(row * columns + column, weights=weights, minlength=rows * columns)
-    return sums.astype(np.int64).reshape(rows, columns)
+    sums = np.bincount(row * boxes + box[row, clause[row, at]], weights, len(tokens) * boxes)
+    return sums.astype(np.int64).reshape(-1, boxes)
 
 
 class Boxes(Task):
@@ -126,10 +117,10 @@ class Boxes(Task):
         form: Annotated[FormName, "Which description, operations and question the stories have."] = "default",
         boxes: Annotated[
             int | None,
-            at_least(1, at_most=len(LETTERS)),
-            "How many boxes there are, at least 2; None: as many as the form was published with.",
+            at_least(2, at_most=len(LETTERS)),
+            "How many boxes there are; None: as many as the form was published with.",
         ] = None,
-        objects: Annotated[int, at_least(1), "How many different objects there are."] = 100,
+        objects: Annotated[int, at_least(1, at_most=len(OBJECTS)), "How many different objects there are."] = 100,
     ):
         self.name = "boxes"
         self.form, self.boxes, self.objects = checked_sizes(self.name, form, boxes, objects)
@@ -151,7 +142,7 @@ class Boxes(Task):
         return torch.from_numpy(self.sampler(length, batch, rng, side))
 
     def _on_side(self, held: bool, where: np.ndarray) -> np.ndarray:
-        return is_held_out(signatures_of_places(where, self.boxes, self.form.half)) == held
+        return is_held_out(self.sampler.sizes(where, numbered=self.form.half)[:, : self.boxes]) == held
 
     def held_out(self, tokens: Tensor) -> Tensor:
         """By the description: the number of objects in each box, or in the advanced form which object is in which."""

@@ -20,7 +20,7 @@ from ....lab.statistics import summary
 from ....models.token_classifier import evaluating
 from ....report import Panel, record_table
 from ....report.formatting import count, duration, percent
-from ....tasks.boxes import Boxes, dependencies, layers_needed
+from ....tasks.boxes import Boxes, dependency_depth, layers_needed
 from ....tasks.boxes.vocabulary import COMMA
 from ...base import Recipe, Scale
 from ...common.curves import beside_published, curves, ended
@@ -209,7 +209,7 @@ def depth(run: Run) -> str:
     task, tests = load_task(run), run.experiment.tests
     assert isinstance(task, Boxes)
     stories = task.stories(task.test_set(tests.lengths[-1], STORIES, tests.seed).tokens)
-    depths = sorted(dependencies(story).depth for story in stories)
+    depths = sorted(map(dependency_depth, stories))
     middle, most = depths[len(depths) // 2], depths[-1]
     return (
         f"chains of {depths[0]} to {most} dependencies; the median story has {middle} and by Theorem 1 needs "
