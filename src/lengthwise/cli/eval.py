@@ -115,7 +115,7 @@ HOW = ("scoring", "choices", "budget")
 
 @dataclass(frozen=True)
 class OnPrompts(OnText):
-    """How many prompts there are of a text, and whether perplexity is measured beside them."""
+    """The prompts that are made of a text, and whether perplexity is measured beside them."""
 
     samples: Annotated[int, at_least(1), "How many prompts of each kind are made."] = 10
     beside: Annotated[bool, "Perplexity at the same lengths, too.", Typed(flag="--with-perplexity")] = False
