@@ -103,9 +103,8 @@ def train(context: typer.Context, *, texts: Texts, running: Running) -> None:
         how = ("train_length", "test_lengths", "way", "settings")
         if study["origin"] is not None:
             check_further(context, study, running.out)
-            experiments = lab.plan_further(
-                study["origin"], study["corpus"], study["conversions"] or (), **{name: study[name] for name in how}
-            )
+            asked = {"store": running.out / "text", **{name: study[name] for name in how}}
+            experiments = lab.plan_further(study["origin"], study["corpus"], study["conversions"] or (), **asked)
         else:
             if study["conversions"]:
                 raise Error("--convert is for --from MODEL. A model from scratch takes its options behind its name.")
