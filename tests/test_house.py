@@ -158,16 +158,16 @@ LINES = {
     "models": 3_864,
     "convert": 766,
     "tasks": 4_170,
-    "text": 1_473,
+    "text": 1_578,
     "train": 3_333,
     "evaluate": 1_696,
-    "lab": 5_476,
+    "lab": 5_475,
     "insight": 991,
     "theory": 1_006,
     "verify": 9_519,
     "report": 3_904,
-    "recipes": 4_599,
-    "cli": 3_069,
+    "recipes": 4_596,
+    "cli": 3_070,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

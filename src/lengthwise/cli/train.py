@@ -103,8 +103,9 @@ def train(context: typer.Context, *, texts: Texts, running: Running) -> None:
         how = ("train_length", "test_lengths", "way", "settings")
         if study["origin"] is not None:
             check_further(context, study, running.out)
-            asked = {"store": running.out / "text", **{name: study[name] for name in how}}
-            experiments = lab.plan_further(study["origin"], study["corpus"], study["conversions"] or (), **asked)
+            experiments = lab.plan_further(
+                study["origin"], study["corpus"], study["conversions"] or (), **{name: study[name] for name in how}
+            )
         else:
             if study["conversions"]:
                 raise Error("--convert is for --from MODEL. A model from scratch takes its options behind its name.")

@@ -219,7 +219,6 @@ def plan_further(
     training: Training | None = None,
     seed: int = 0,
     settings: Settings = (),
-    store: str | Path = texts.STORE,
 ) -> list[Experiment]:
     """An experiment that goes on from a run of `plan_language_models`, on its text, or from a checkpoint, on this one.
 
@@ -245,7 +244,6 @@ def plan_further(
     files, test_files, held_out = tuple(map(str, text)), tuple(map(str, test)), TextSettings(**of_text).held_out
     source = pretrained.find(str((run and model_folder(run)) or origin))
     spec = TextSpec("text", {}, train_length, test_blocks, files=files, test_files=test_files, held_out=held_out)
-    spec = replace(spec, store=str(store))
     read = texts.read(spec, checkpoint=source)
     spec = replace(spec, digests=read.digests)
     lengths = (train_length,) if test_lengths is None else read_lengths(test_lengths)

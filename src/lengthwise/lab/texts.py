@@ -1,7 +1,7 @@
 """The text of an experiment, as tokens: to train on, to validate on and to test on, no document on two sides.
 
-A corpus is tokenized once and kept. A checkpoint brings its tokenizer, and its text is tested on without validation;
-for a model from scratch one half of the held-out documents is validated on, the other tested on.
+A checkpoint brings its tokenizer, and its text is tested on without validation. For a model from scratch a corpus is
+tokenized once and kept; one half of its held-out documents is validated on, the other tested on.
 """
 
 from __future__ import annotations
@@ -21,13 +21,17 @@ from .. import convert
 from ..errors import Error
 from ..models.pretrained import Checkpoint
 from ..options import apart
-from ..text import Tokens, corpora, documents, segment_ends, tokenizers, tokens_of
-from ..text.corpora import Corpus
+from ..text import (
+    Tokens,
+    corpora,
+    documents,
+    pack_train_and_test,
+    segment_ends,
+    tokenizers,
+    tokens_of,
+)
 from ..text.tokens import TokenFile
 from .experiment import TextSpec
-
-STORE = "runs/text"
-"""Where tokens are kept unless a record says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -44,25 +48,34 @@ class Text:
     """The number of documents of "train" and of "test"."""
 
 
+_last_packed: dict[Any, Text] = {}
+"""The text that was packed last, by all that decides its blocks."""
+
+
+def _packed(checkpoint: Checkpoint, spec: TextSpec) -> Text:
+    """The text in the tokens of a checkpoint; the experiments of one study share them while no file changes."""
+    train, test = documents.read(spec.files), documents.read(spec.test_files) if spec.test_files else []
+    if not test:
+        train, test = documents.split(train, spec.held_out)
+    read = tuple(hashlib.sha256(b"".join(map(documents.digest_as_read, side))).digest() for side in (train, test))
+    key = (checkpoint, *read, spec.block, spec.test_blocks)
+    if key not in _last_packed:
+        tokenizer = tokenizers.load(checkpoint.folder, checkpoint.name)
+        checkpoint.check(tokenizer, spec.block)
+        _last_packed.clear()
+        blocks, tested, digests, counts = pack_train_and_test(train, test, tokenizer, spec.block, spec.test_blocks)
+        _last_packed[key] = Text(blocks, None, tested.flatten(), tokenizer, digests, counts)
+    return _last_packed[key]
+
+
 def read(spec: TextSpec, validation_blocks: int = 1, checkpoint: Checkpoint | None = None) -> Text:
     """In the tokens of a checkpoint, or of a tokenizer's folder: then with at most so many blocks to validate on."""
-    folder = spec.tokenizer_folder if checkpoint is None else str(checkpoint.folder)
-    if folder is None:
-        raise Error(f"{spec.name}: the record does not say where its tokenizer lies. Plan it again.")
     if checkpoint is not None:
-        checkpoint.check(tokenizers.load(folder, checkpoint.name), spec.block)
+        return _packed(checkpoint, spec)
+    if spec.tokenizer_folder is None or spec.store is None:
+        raise Error(f"{spec.name}: the record says neither tokenizer nor where tokens are kept. Plan it again.")
     known = (*spec.digests.items(), ("tokenizer", spec.tokenizer))
-    # What is being planned has no digests yet, and is read anew.
-    tokens_in = _tokens if spec.digests else _tokens.__wrapped__
-    corpus, tokens, tokenizer = tokens_in(
-        spec.files, spec.test_files, spec.held_out, folder, spec.store or STORE, known
-    )
-    counts = {side: len(getattr(tokens, side).documents) - 1 for side in ("train", "test")}
-    if checkpoint is not None:
-        if not counts["train"]:
-            raise Error("Every document to train on is also one to test on. Give others to one of text and test.")
-        tested = _blocks(tokens.test.tokens, spec.block, "test")[: spec.test_blocks].flatten()
-        return Text(tokens.train.blocks(spec.block), None, tested, tokenizer, _digests(corpus), counts)
+    tokens, tokenizer = _tokens(spec.files, spec.held_out, spec.tokenizer_folder, spec.store, known)
     if tokens.tokenizer != spec.tokenizer:
         raise Error(f"{spec.tokenizer_folder}: the tokenizer changed since the experiment was planned. Plan it again.")
     validated, tested = halves(tokens.test)
@@ -73,16 +86,8 @@ def read(spec: TextSpec, validation_blocks: int = 1, checkpoint: Checkpoint | No
         tokens.test.of(tested, most),
         tokenizer,
         digests_of(tokens),
-        counts,
+        {side: len(getattr(tokens, side).documents) - 1 for side in ("train", "test")},
     )
-
-
-def _digests(corpus: Corpus) -> dict[str, str]:
-    """As records of checkpoints have them: the white space around a document does not count."""
-    whole = {side: hashlib.sha256() for side in ("train", "test")}
-    for side, text in corpus.sides():
-        whole[side].update(documents.digest_of(text))
-    return {side: each.hexdigest() for side, each in whole.items()}
 
 
 def digests_of(tokens: Tokens) -> dict[str, str]:
@@ -91,19 +96,14 @@ def digests_of(tokens: Tokens) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _tokens(
-    files: tuple[str, ...],
-    test_files: tuple[str, ...],
-    held_out: float,
-    tokenizer_folder: str,
-    store: str,
-    known: tuple[Any, ...],
-) -> tuple[Corpus, Tokens, Any]:
-    """The corpus, its tokens, made if they are not kept there, and the tokenizer: experiments of one study share them.
+    files: tuple[str, ...], held_out: float, tokenizer_folder: str, store: str, known: tuple[Any, ...]
+) -> tuple[Tokens, Any]:
+    """The tokens, made if they are not kept there, and the tokenizer; the experiments of one study share them.
 
     `known`: the digests of what is meant, so that files which have changed are read again.
     """
-    tokenizer, corpus = tokenizers.load(tokenizer_folder), corpora.open(files, held_out=held_out, tested=test_files)
-    return corpus, tokens_of(corpus, tokenizer, root=store), tokenizer
+    tokenizer = tokenizers.load(tokenizer_folder)
+    return tokens_of(corpora.open(files, held_out=held_out), tokenizer, root=store), tokenizer
 
 
 def ends_of(rule: Any, tokenizer: Any) -> Any:

@@ -1,4 +1,10 @@
-"""Text as data, before anything is trained on it: corpora, tokenizers, tokens, and where segments end."""
+"""Text as data, before anything is trained on it: corpora, tokenizers, tokens, and where segments end.
+
+>>> from lengthwise import text
+>>> train, test = text.documents.split(["one", "two", "three"], share=0.3)
+>>> len(train), len(test)
+(2, 1)
+"""
 
 from __future__ import annotations
 
@@ -8,6 +14,7 @@ from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from . import corpora, documents, packing, prompts, scrolls, segments, tokenizers, tokens
+    from .packing import pack_train_and_test
     from .segments import level_ends, segment_ends
     from .tokens import TokenFile, Tokens, tokens_of
 
@@ -17,6 +24,7 @@ __all__ = [
     "corpora",
     "documents",
     "level_ends",
+    "pack_train_and_test",
     "packing",
     "prompts",
     "scrolls",

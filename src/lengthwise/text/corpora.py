@@ -45,11 +45,10 @@ class Survey:
 
 
 class Corpus:
-    def __init__(self, name: str, sources: Sequence[Source], held_out: float = 0.05, tested: Corpus | None = None):
+    def __init__(self, name: str, sources: Sequence[Source], held_out: float = 0.05):
         if not 0 <= held_out < 1:
             raise Error(f"held_out is a share of the documents from 0 to below 1, got {held_out}. 0.05 is usual.")
-        self.name, self.sources, self.held_out, self.tested = name, list(sources), held_out, tested
-        """`tested`: documents to test on instead of a share; those that are equal to one of them are left out."""
+        self.name, self.sources, self.held_out = name, list(sources), held_out
         self._warned: set[str] = set()
 
     def __repr__(self) -> str:
@@ -97,14 +96,10 @@ class Corpus:
         return documents.divided(text, text_files.LONGEST // documents.PARTS)
 
     def sides(self) -> Iterator[tuple[str, str]]:
-        """All documents, each after its side, "train" or "test": those with the lowest digests are tested on."""
-        if self.tested is None:
-            last = self.survey.last_held_out
-            yield from (("test" if number_of(text) <= last else "train", text) for text in self.documents())
-            return
-        held = set(map(number_of, self.tested.documents()))
-        yield from (("train", text) for text in self.documents() if number_of(text) not in held)
-        yield from (("test", text) for text in self.tested.documents())
+        """All documents, each after its side, "train" or "test". The sides are those of `documents.split`."""
+        last = self.survey.last_held_out
+        for text in self.documents():
+            yield ("test" if number_of(text) <= last else "train"), text
 
     def train(self) -> Iterator[str]:
         """The documents that are trained on."""
@@ -121,14 +116,11 @@ class Corpus:
         return Survey(len(numbers), characters, whole.hexdigest(), last)
 
 
-def open(
-    names: str | Path | Sequence[str | Path], *, held_out: float = 0.05, tested: Sequence[str | Path] = ()
-) -> Corpus:
+def open(names: str | Path | Sequence[str | Path], *, held_out: float = 0.05) -> Corpus:
     """The corpus of all these: "stdlib", paths of files and folders, "hf:NAME".
 
     About `held_out` of its documents are kept for the test, those with the lowest digests; 0: none. All copies of a
-    document are on one side. Documents that are added to a corpus can move others across. `tested` names others to test
-    on instead.
+    document are on one side. Documents that are added to a corpus can move others across.
 
     >>> next(open(["stdlib"]).documents())[:12]
     '\"\"\"Record of'
@@ -137,13 +129,7 @@ def open(
         names = [names]
     if not names:
         raise Error('A corpus must be named, got none. "stdlib" is the source of the Python standard library.')
-    if tested:
-        return _named(names, 0.0, _named(tested, 0.0))
-    return _named(names, held_out)
-
-
-def _named(names: Sequence[str | Path], held_out: float, tested: Corpus | None = None) -> Corpus:
-    return Corpus(", ".join(map(str, names)), [_source(str(name)) for name in names], held_out, tested)
+    return Corpus(", ".join(map(str, names)), [_source(str(name)) for name in names], held_out)
 
 
 def _source(name: str) -> Source:

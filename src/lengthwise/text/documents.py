@@ -1,8 +1,10 @@
-"""Documents: how files list them, how they are told apart, and how a long one is divided.
+"""Documents from files, and a split of them into training and test that no document crosses.
 
+.txt      one document, or several with lines of <|endoftext|> between them
 .jsonl    one document a line: {"text": "…"}, or a string
 .json     a list of such documents
 .parquet  a column "text" (needs pyarrow)
+a folder  all files of these kinds in it
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import Error, import_extra
 from ..files import check_regular, open_text, read_text
@@ -25,6 +27,19 @@ PARTS = 100
 PARAGRAPH_END, LINE_END = re.compile(r"\n\s*\n"), re.compile(r"\n(?:\s*\n)?")
 AT_ONCE = 256
 """Documents of a parquet file that are read at once."""
+Digest = TypeVar("Digest", bytes, int)
+
+
+def read(paths: Sequence[Path | str]) -> list[str]:
+    """All documents of these files and folders, in their order. Those of white space alone are left out."""
+    documents: list[str] = []
+    for path in map(Path, paths):
+        for file in _files(path.expanduser()):
+            with reading(file):
+                documents += [text for text in READERS[file.suffix](file) if text.strip()]
+    if not documents:
+        raise Error(f"{', '.join(map(str, paths)) or 'no file'}: there is no text in it. Give files that hold some.")
+    return documents
 
 
 @contextmanager
@@ -36,6 +51,24 @@ def reading(file: Path) -> Iterator[None]:
         raise Error(f"{file}: the text could not be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         raise Error(f"{file}: text must be UTF-8, got other bytes ({error}). Convert it.") from error
+
+
+def split(documents: Sequence[str], share: float) -> tuple[list[str], list[str]]:
+    """Documents to train on and about `share` of them to test on, at least one.
+
+    Those with the lowest digests are tested on, so all copies of a text are on one side, whatever their order. Other
+    documents can move a text across, for the share is of them all. A single document is divided first.
+
+    >>> train, test = split(["one", "two", "three", "one", "four"], 0.5)
+    >>> len(train) + len(test), set(train) & set(test)
+    (5, set())
+    """
+    documents = divided(documents[0]) if len(documents) == 1 else documents
+    last = last_held_out(sorted({digest_of(text) for text in documents}), share)
+    sides: tuple[list[str], list[str]] = ([], [])
+    for text in documents:
+        sides[digest_of(text) <= last].append(text)
+    return sides
 
 
 def divided(text: str, length: int | None = None) -> list[str]:
@@ -56,14 +89,25 @@ def divided(text: str, length: int | None = None) -> list[str]:
     return [part for part in parts if part.strip()]
 
 
-def last_held_out(different: Sequence[int], share: float) -> int:
-    """Documents whose number is at most this one are tested on; of the different numbers, sorted."""
+def last_held_out(different: Sequence[Digest], share: float) -> Digest:
+    """Documents whose digest is at most this one are tested on. Digests are sorted, as bytes or numbers."""
     if len(different) < 2:
         raise Error(
             f"The text must be two documents or more, so that whole ones can be held out for the test, got "
             f"{len(different)}. Name more files, or part the text with lines of {END}."
         )
     return different[min(len(different) - 1, max(1, round(share * len(different)))) - 1]
+
+
+def without(documents: Sequence[str], held: Sequence[str]) -> list[str]:
+    """The documents that differ from all those held out; white space around a document does not count."""
+    known = {digest_of(text) for text in held}
+    return [text for text in documents if digest_of(text) not in known]
+
+
+def digest(documents: Iterable[str]) -> str:
+    """One digest of all documents, in their order."""
+    return hashlib.sha256(b"".join(map(digest_of, documents))).hexdigest()
 
 
 def digest_of(text: str) -> bytes:
@@ -83,6 +127,23 @@ def without_links(files: Iterable[Path]) -> list[Path]:
         return files
     by_place = {os.path.realpath(file): file for file in sorted(files, key=Path.is_symlink, reverse=True)}
     return [file for file in files if by_place[os.path.realpath(file)] == file]
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        files = without_links(sorted(file for file in path.iterdir() if file.suffix in READERS))
+        if not files:
+            raise Error(f"{path}: a folder of text must hold files of {', '.join(READERS)}, and there are none in it.")
+        return files
+    if not path.exists():
+        raise Error(f"{path}: no such file or folder. Give the text as a path of {', '.join(READERS)}, or a folder.")
+    if path.suffix not in READERS:
+        raise Error(f"{path}: text is read from {', '.join(READERS)}, got {path.suffix or 'no suffix'!r}. Rename it.")
+    return [path]
+
+
+def _plain(path: Path) -> Iterable[str]:
+    return read_text(path).split(END)
 
 
 def items(path: Path, what: str = "documents", columns: list[str] | None = None) -> Iterator[tuple[str, Any]]:
@@ -106,11 +167,11 @@ def json_lines(lines: Iterable[str], name: str) -> Iterator[tuple[str, Any]]:
             yield f"{name}, line {n}", _json(line, f"{name}, line {n}")
 
 
-def listed(path: Path) -> Iterator[str]:
+def _listed(path: Path) -> Iterator[str]:
     return (document(item, where) for where, item in items(path))
 
 
-def column(path: Path) -> Iterator[str]:
+def _column(path: Path) -> Iterator[str]:
     return (row["text"] for _, row in items(path, columns=["text"]) if row["text"])
 
 
@@ -145,3 +206,6 @@ def document(item: Any, where: str) -> str:
         got = sorted(item) if isinstance(item, dict) else type(item).__name__
         raise Error(f'{where}: a document is a string or has a field "text" that is one, got {got}.')
     return text
+
+
+READERS = {".txt": _plain, ".jsonl": _listed, ".json": _listed, ".parquet": _column}

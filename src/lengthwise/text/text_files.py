@@ -76,11 +76,11 @@ def read_one(file: Path, left_out: list[str], named: bool = True) -> Iterator[st
     check_regular(file)
     with documents.reading(file):
         if file.suffix == ".parquet":
-            yield from documents.column(file)
+            yield from documents.READERS[".parquet"](file)
         elif not _is_text(file, whole=not named):
             left_out.append(str(file))
         elif file.suffix == ".jsonl" and (named or _begins_with_a_document(file)):
-            yield from documents.listed(file)
+            yield from documents.READERS[".jsonl"](file)
         elif file.suffix == ".json":
             yield from _list_or_whole(file)
         elif file.suffix == ".txt":
@@ -110,7 +110,7 @@ def _is_text(file: Path, whole: bool) -> bool:
 def _begins_with_a_document(file: Path) -> bool:
     """Returns whether the lines of a .jsonl are documents, and not settings or other data of the code around it."""
     try:
-        next(iter(documents.listed(file)), None)
+        next(iter(documents.READERS[".jsonl"](file)), None)
     except Error:
         return False
     return True

@@ -207,9 +207,10 @@ def tokens_of(corpus: Corpus, tokenizer: Any, *, root: Path | str, progress: Pro
     if tokenizer.eos_token_id is None:
         raise Error("The tokenizer must have an end-of-text token to put between documents. Set its eos_token.")
     made_by = tokenizers.digest(tokenizer)
-    known_by = {"corpus": corpus.survey.digest, "held_out": corpus.held_out, "tokenizer": made_by, "format": FORMAT}
-    known_by |= {"tested": corpus.tested.survey.digest} if corpus.tested else {}
-    folder = Path(root) / "tokens" / hashlib.sha256(canonical(known_by)).hexdigest()[:16]
+    known_by = canonical(
+        {"corpus": corpus.survey.digest, "held_out": corpus.held_out, "tokenizer": made_by, "format": FORMAT}
+    )
+    folder = Path(root) / "tokens" / hashlib.sha256(known_by).hexdigest()[:16]
     kind = np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
     if not (folder / "whole.json").is_file():
         with naming(folder):

@@ -26,11 +26,6 @@ def sentences(n, seed):
     return [" ".join(WORDS[(a + i * (1 + b % 3)) % len(WORDS)] for i in range(40)) for a, b in starts]
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_kept_in_the_checkout(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A checkpoint whose tokens are bytes, with the dropout that GPT-2 has."""
@@ -114,14 +109,13 @@ def rows(recipe, runs):
 
 def test_what_was_trained_loads_again_and_scores_as_reported(folder, text, tmp_path):
     from lengthwise.convert.chained import ChainGPT2LMHeadModel
-    from lengthwise.text import corpora
+    from lengthwise.text import documents, pack_train_and_test
 
     asked = [f"checkpoint={folder}", f"text={text}", "steps=6", "lr=1e-2"]
     runs = finished(recipes.get("chacal", "table-3", "smoke", asked), tmp_path)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    tested = [part for side, part in corpora.open(text, held_out=0.1).sides() if side == "test"]
-    stream = [token for part in tested for token in (*tokenizer.encode(part), tokenizer.eos_token_id)]
-    blocks = torch.tensor(stream[: 8 * 16]).view(8, 16)
+    train, test = documents.split(documents.read([text]), 0.1)
+    _, blocks, *_ = pack_train_and_test(train, test, AutoTokenizer.from_pretrained(folder), 16, 8)
+    blocks = blocks.long()
     for name, expected in (("pretrained", GPT2LMHeadModel), ("pretrained-chain", ChainGPT2LMHeadModel)):
         model = AutoModelForCausalLM.from_pretrained(runs[name].path / "model")
         assert type(model) is expected

@@ -26,7 +26,6 @@ from ...files import finite
 from ...lab import Experiment, Run, measure_far_tokens, measure_perplexity, plan_language_models
 from ...lab.experiment import TextSpec
 from ...lab.language_models import START
-from ...lab.texts import STORE
 from ...options import OptionsOf
 from ...report import Chart, Panel, Table, far_tokens_compared, line_chart, record_table
 from ...report.text_runs import by_seed, digits, middle
@@ -37,6 +36,7 @@ from .rules import Rule, settings_of
 
 STANDARD_LIBRARY = "stdlib"
 Text = Annotated[Sequence[str], "A corpus to train on: stdlib, a path, or hf:NAME; repeat it."]
+STORE = "runs/text"
 NAMED = ("train_length", "test_lengths", "vocabulary", "seeds")
 """What stands in rules beside settings."""
 

@@ -11,7 +11,6 @@ from ....report import Panel, Table, line_chart
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...common.rules import table_of_differences
-from ...common.text_grid import STORE
 
 GAMMA = 0.9
 CHAIN = {"name": "chain", "gamma": GAMMA}
@@ -65,7 +64,6 @@ def recipe(
     precision: Annotated[Literal["fp32", "bf16"] | None, "The number format; None: the published one."] = None,
     tokens_at_once: Annotated[int, at_least(1), "How many tokens are in memory at a time."] = 4096,
     threads: Annotated[int, at_least(1), "Threads of torch, for each of the two runs."] = 1,
-    store: Annotated[str, "Where tokens are kept."] = STORE,
 ) -> Recipe:
     """Perplexity of a GPT-2 checkpoint, with its own attention and with ChaCAL: --set checkpoint=… --set text=….
 
@@ -92,7 +90,6 @@ def recipe(
                 test_blocks=setting.test_blocks,
                 training=setting.training,
                 settings={"text.held_out": setting.held_out, "objective.tokens_at_once": tokens_at_once},
-                store=store,
             )
         ]
 
