@@ -447,7 +447,7 @@ def fields(result: dict[str, Any]) -> Finding:
 
 
 def breaks(result: dict[str, Any]) -> Finding:
-    """RegularGPT's Table 3: by how much perplexity rises where more groups run than in training, by one seed."""
+    """RegularGPT's Table 3: by how much perplexity rises where more groups run than in training."""
     rows = [row for row in panel(result, "Where RegularGPT") if row["beyond"] is not None]
     rises = [row["beyond"] / row["inside"] for row in rows]
     jumps = {}
@@ -460,7 +460,9 @@ def breaks(result: dict[str, Any]) -> Finding:
     )
     cells = [[row["model"], f"{row['expected']:,}", f"×{rise:.2f}"] for row, rise in zip(rows, rises, strict=True)]
     head = ["C/K here", "tokens it should hold to", "least perplexity beyond / greatest within"]
-    return Finding(NOTHING, said, f"{markdown(head, cells)}\n\n{perplexities(result).table}")
+    one = len({row["seed"] for row in result["rows"]}) == 1
+    verdict = NOTHING if one else REPRODUCED if min(rises) > JUMP else DIFFERENT
+    return Finding(verdict, said, f"{markdown(head, cells)}\n\n{perplexities(result).table}")
 
 
 def widths(result: dict[str, Any]) -> Finding:

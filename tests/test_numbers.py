@@ -345,8 +345,11 @@ CLAIMS = [
     ),
     Claim(
         README,
-        "Of the {} trained as usual {} are refuted, the others unknown.",
-        lambda: [steady_words("as usual", "proved")[1], steady_words("as usual", "refuted")[0]],
+        "Of the {} trained as usual {} are refuted and {} unknown.",
+        lambda: [
+            steady_words("as usual", "proved")[1],
+            *(steady_words("as usual", word)[0] for word in ("refuted", "unknown")),
+        ],
         lambda: sum(steady_words("as usual", word)[0] for word in ("proved", "refuted", "unknown")) == len(as_usual()),
     ),
     Claim(
@@ -593,12 +596,10 @@ CLAIMS = [
     ),
     Claim(
         BIPE,
-        "a smaller BiPE-RoPE, trained on {:.0f} times as many tokens of Shakespeare in windows of 128, breaks. By the "
+        "A smaller BiPE-RoPE on Shakespeare alone, trained on {:.0f} million tokens in windows of 128, breaks: by the "
         "512th token of a window its perplexity is {:.0f} times that behind 128 tokens alone",
         lambda: (
-            16
-            * shakespeare()["training"]["steps"]
-            / (32 * result("bipe-figure-4-english")["rows"][0]["training.steps"]),
+            16 * 128 * shakespeare()["training"]["steps"] / 1e6,
             shakespeare()["loss"]["512"]["times"],
         ),
         lambda: "training.batch=16" in shakespeare()["command"] and shakespeare()["training"]["window"] == 128,

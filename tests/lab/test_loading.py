@@ -195,7 +195,7 @@ def test_a_task_whose_parameters_do_not_build_it_is_refused(files, tmp_path):
     made = tasks.get(task)
     made.shift = 1
     made.params = {"digits": 4}
-    with pytest.raises(Error, match=r"Firsts: params rebuild the very task, .* got another one from {'digits': 4}"):
+    with pytest.raises(Error, match="build another task"):
         lab.plan(made, [model])
     made.params = {"colour": 4}
     with pytest.raises(Error, match=r"arguments of __init__.*colour"):

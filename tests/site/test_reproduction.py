@@ -81,16 +81,21 @@ def test_chains_are_reproduced_once_every_row_is_there(made):
     assert found(published[0]).verdict == "proves nothing yet"
 
 
-def test_a_rise_by_one_seed_proves_nothing(made):
-    """Beside the published jump, and not beside what rose less than one."""
+@pytest.mark.parametrize(
+    ("seeds", "beyond", "verdict"),
+    [(1, 180.0, "proves nothing yet"), (2, 180.0, "reproduced"), (2, 45.0, "different")],
+)
+def test_a_jump_is_told_from_a_rise(made, seeds, beyond, verdict):
     published = {"32/6": {"512": 30.0, "1024": 30.0, "2048": 900.0}, "128/6": {"512": 30.0, "1024": 60.0}}
-    rows = [{"model": "8/2", "expected": 64, "inside": 30.0, "beyond": 180.0}]
+    rows = [{"model": "8/2", "expected": 64, "inside": 30.0, "beyond": beyond}]
     grown = [{"model": "8/2", "perplexity": 25.0, "times": {"256": 1.5}}]
     panels = {"Where RegularGPT": rows, "Published": published, "Beyond the trained length": grown}
-    found = made.breaks({"panels": [{"title": title, "data": data} for title, data in panels.items()]})
-    assert found.verdict == "proves nothing yet"
-    assert "Published jumps of ×30 (32/6) where one more group runs; here rises of ×6.0 to ×6.0." in found.words
-    assert "| 8/2 | 64 | ×6.00 |" in found.table
+    records = {"rows": [{"seed": seed} for seed in range(seeds)]}
+    found = made.breaks({**records, "panels": [{"title": title, "data": data} for title, data in panels.items()]})
+    assert found.verdict == verdict
+    rise = f"×{beyond / 30:.1f}"
+    assert f"Published jumps of ×30 (32/6) where one more group runs; here rises of {rise} to {rise}." in found.words
+    assert f"| 8/2 | 64 | {rise}0 |" in found.table
     assert "| 8/2 | 25.0 | ×1.50 |" in found.table
 
 

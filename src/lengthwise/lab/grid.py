@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Annotated, Any
 
+import torch
 from torch import nn
 
 from .. import models, own_code, tasks
@@ -16,7 +18,6 @@ from ..errors import Error, in_words
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..options import Option, apart, at_least, checked, take
 from ..own_code import of_parts, settings_of
-from ..tasks.laws import check_rebuilt
 from ..train.curriculum import make_curriculum
 from ..train.settings import Training
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec
@@ -214,9 +215,24 @@ def spec_of(task: tasks.Task) -> TaskSpec:
         raise Error(f"{name}: params must be arguments of __init__, which build it again, got {foreign[0]}.")
     params = {key: value for key, value in task.params.items() if known[key].default != value}
     if own:
-        # By its recorded parameters a run resumes.
-        check_rebuilt(task, task.lengths(1, 1000)[:1])
+        _check_it_can_be_rebuilt(own, task, params)
     source = tasks.source(name)
     if own and own_code.digest(type(task)) != source:
         raise Error(f"{name}: its file has changed since this task was made. Make it again from the file as it is.")
     return TaskSpec(name, params, source)
+
+
+def _check_it_can_be_rebuilt(name: str, task: tasks.Task, params: dict[str, Any]) -> None:
+    """Refuse a task of one's own that its recorded parameters do not build again, for that is how a run resumes."""
+    try:
+        written = json.loads(json.dumps(params))
+    except TypeError as error:
+        raise Error(f"{name}: params must be numbers, texts and lists, which a record can hold: {error}.") from error
+    again = tasks.get(name, **written)
+    n = task.lengths(1, 1000)[0]
+    same = (again.vocabulary, again.outputs) == (task.vocabulary, task.outputs)
+    if not (same and torch.equal(again.test_set(n, 2).targets, task.test_set(n, 2).targets)):
+        raise Error(
+            f"{name}: its params {params} build another task than the one given. Let params hold every argument of "
+            "__init__; tasks.check(task) says more."
+        )

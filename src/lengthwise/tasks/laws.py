@@ -16,7 +16,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,7 +47,7 @@ def check(task: Task, lengths: Sequence[int] | None = None) -> None:
         _oracle(task, n)
         _written(task, n)
         _baseline(task, n)
-    check_rebuilt(task, tried)
+    _rebuilt(task, tried)
 
 
 def _require(task: Task, holds: object, law: str, got: object) -> None:
@@ -72,25 +71,20 @@ def _described(task: Task) -> None:
     _require(task, listed, "vocabulary is a tuple of texts, one for each token", repr(symbols))
     _require(task, len(set(symbols)) == len(symbols), "every token is written in its own way", repr(symbols))
     _require(task, isinstance(outputs, int) and outputs >= 1, "outputs is a whole number of at least 1", repr(outputs))
-    _params(task)
+    try:
+        json.dumps(task.params)
+    except TypeError as error:
+        raise Error(f"{task.name}: params are written as JSON, got {task.params!r} ({error}).") from error
     for n in (0, -1):
         law = "a length below 1 is refused (let problem begin with super().problem)"
         _require(task, task.problem(n) is not None, law, f"none for {n}")
 
 
-def _params(task: Task) -> dict[str, Any]:
-    """As a record holds them."""
-    try:
-        return json.loads(json.dumps(task.params))
-    except TypeError as error:
-        raise Error(f"{task.name}: params are written as JSON, got {task.params!r} ({error}).") from error
-
-
-def check_rebuilt(task: Task, tried: list[int]) -> None:
+def _rebuilt(task: Task, tried: list[int]) -> None:
     """The last law, so that a task that was used is held against a fresh one."""
     from .registry import rebuild
 
-    kind, params = type(task), _params(task)
+    kind, params = type(task), json.loads(json.dumps(task.params))
     registered = kind.__module__.startswith("lengthwise.tasks.")
     try:
         again = rebuild(task.name, params) if registered else kind(**params)
