@@ -513,23 +513,20 @@ CLAIMS = [
         CHACAL,
         "one ChaCAL layer is right on {}% of entries. Standard attention reaches {}% with one layer and {}% with five "
         "(two seeds each). Of 128 tokens, as published, ChaCAL has {}%, and standard attention {}% with one layer and "
-        "at most {}% with more, where the paper's five have all (three seeds each; at the published, lower rate one "
-        "of two seeds had more, {}% on validation strings, and with the published batch, too, the other "
-        "[{}% and rising](reproduction.md#chacal-table-1)).",
+        "at most {}% with more, where the paper's five have all (three seeds each; at the published, lower rate and "
+        "with the published batch two seeds stood at {} and {}% of validation strings when they were "
+        "[stopped](reproduction.md#chacal-table-1)).",
         lambda: [
             *(percent(toy(name)["mean"]) for name in ("ChaCAL 1", "Standard 1", "Standard 5")),
             *(percent(chains_of_128(name)["mean"]) for name in ("ChaCAL 1", "Standard 1")),
             percent(max(chains_of_128(f"Standard {layers}")["mean"] for layers in range(2, 6))),
-            percent(max(max(run["accuracy"]) for run in at_a_lower_rate())),
-            percent(at_a_lower_rate("batches of 128, seed 0")[0]["accuracy"][-1]),
+            *(percent(run["accuracy"][-1]) for run in at_a_lower_rate("batches of 128, seed")),
         ],
         lambda: (
             {toy(name)["seeds"] for name in ("ChaCAL 1", "Standard 1", "Standard 5")} == {2}
             and not any(row["published"] for row in those(panel("chacal-table-1", "Measured"), tokens=64))
             and {row["seeds"] for row in panel("chacal-table-1", "Measured", "overnight")} == {3}
-            and [max(run["accuracy"]) > chains_of_128("Standard 4")["mean"] + 0.01 for run in at_a_lower_rate()]
-            == [False, True]
-            and sorted(larger := at_a_lower_rate("batches of 128, seed 0")[0]["accuracy"]) == larger
+            and len(at_a_lower_rate("batches of 128, seed")) == 2
         ),
     ),
     *(
