@@ -62,6 +62,13 @@ def test_without_a_sweep_nothing_is_chosen(swept):
     assert (content.runs, content.panels) == (swept, [])
 
 
+def test_runs_on_text_stay_where_a_setting_is_chosen(swept, make_text_run):
+    on_text = make_text_run()
+    runs = Content.of([*swept, on_text], sweep=["training.lr"]).runs
+    assert on_text in runs
+    assert len(runs) < len(swept)
+
+
 def test_what_failed_is_in_the_grid(swept, make_run):
     left = [run for run in swept if not (run.experiment.seed == 1 and run.experiment.training.optimizer.lr == 1e-3)]
     choices = lab.choose(left, ["training.lr"], [run.experiment for run in swept])
