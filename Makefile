@@ -32,8 +32,8 @@ test: setup browser ## The tests, but the slow ones, two processes side by side
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-all: setup browser coq ## All tests, in an order drawn from a seed: SEED=7 repeats that of 7
+	$(BIN)/python -m pytest -m alone  # first: after half an hour of the others a machine may be slower
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu and not alone" --random-order-seed=$(or $(SEED),$(shell date +%s))
-	$(BIN)/python -m pytest -m alone
 
 bench: setup ## Timings side by side, each checked for correctness first: RECORD=1 writes benchmarks/results.md
 	$(BIN)/python -m benchmarks $(if $(RECORD),--record)

@@ -68,10 +68,10 @@ def test_questions_are_the_answers_tokens(form, length):
 
 
 def test_where_no_entry_is_true_the_first_is_picked():
-    """In all rows or in some; the laws of boxes and the frozen strings say what is picked of several."""
+    """In all columns or in some; the laws of boxes and the frozen strings say what is picked of several."""
     u = np.array([0.1, 0.5, 0.9])
-    assert pick(np.zeros((3, 4), dtype=bool), u).tolist() == [0, 0, 0]
-    assert pick(np.array([[0, 0, 0, 0], [0, 1, 0, 1], [0, 1, 0, 1]], dtype=bool), u).tolist() == [0, 3, 3]
+    assert pick(np.zeros((4, 3), dtype=bool), u).tolist() == [0, 0, 0]
+    assert pick(np.array([[0, 0, 0, 0], [0, 1, 0, 1], [0, 1, 0, 1]], dtype=bool).T, u).tolist() == [0, 3, 3]
 
 
 @pytest.mark.parametrize("sizes", [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (1, 1, 1), (2, 1, 0)])

@@ -49,10 +49,10 @@ class Phrases:
     def clauses(self, where: np.ndarray, boxes: np.ndarray, templates: tuple[int, int, int]) -> None:
         """Add a sentence on the contents of `boxes` (B, any). The templates are for no, one and several objects."""
         for s, box in enumerate(boxes.T):
-            inside = where == box[:, None]
-            count = np.count_nonzero(inside, 1)
+            inside = np.flatnonzero(where == box[:, None].astype(where.dtype))
+            count = np.bincount(inside // self.objects, minlength=len(where))
             template = np.array(templates)[np.minimum(count, 2)]
-            self.say(template, box, box, np.flatnonzero(inside), count, ends=s == boxes.shape[1] - 1)
+            self.say(template, box, box, inside, count, ends=s == boxes.shape[1] - 1)
 
     def tokens(self) -> np.ndarray:
         """(B, T) padded on the right to the longest row."""
@@ -66,7 +66,7 @@ class Phrases:
         end = length.cumsum(0)
         T = int(end[-1].max())
         start = (end - length + T * np.arange(B)).ravel()
-        out = np.full(B * T, PAD)
+        out = np.full(B * T, PAD, dtype=np.int16)
 
         place = np.arange(len(objects)) - np.repeat(count.cumsum() - count, count)
         at = np.repeat(start + BEFORE[template], count) + 3 * place
@@ -82,7 +82,7 @@ class Phrases:
                     out[at] = special[word] if word in special else GLUE_ID[word]
                     at += 1
                 at += gap
-        out = out.reshape(B, T)
+        out = out.reshape(B, T).astype(np.int64)
         for small, capital in CAPITAL.items():
             out[out[:, 0] == small, 0] = capital
         return out

@@ -25,37 +25,28 @@ FIRST_COUNTS = np.cumsum([np.exp(-2.0) * 2.0**k / factorial(k) for k in range(AT
 
 
 def pick(mask: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """(B,) the number of one true entry of each row of (B, K) booleans, uniform if `u` is uniform in [0, 1)."""
-    places = mask.ravel().nonzero()[0]
-    counts = np.count_nonzero(mask, 1)
-    before = counts.cumsum() - counts
-    if not len(places):
-        return np.zeros(len(mask), dtype=np.intp)
-    chosen = places[np.minimum(before + (u * counts).astype(np.intp), len(places) - 1)] % mask.shape[1]
-    return np.where(counts > 0, chosen, 0)
+    """(B,) the number of one true entry of each column of (K, B) booleans, uniform if `u` is uniform in [0, 1)."""
+    met = mask.cumsum(0)
+    return np.where(met[-1] > 0, (met <= (u * met[-1]).astype(np.intp)).sum(0), 0)
 
 
 def take(places: np.ndarray, n: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """j of every row's n places, at random, in their order: the places of all rows lie one after another.
 
-    The i-th draw is a rank among the places that are left. The place before which k were taken has as rank among all k
-    more: as many as there are taken ranks t_0 < t_1 < ... with t_k - k at most the rank drawn.
+    The i-th draw is a rank among the n - i places that are left. It becomes one among all n by undoing the draws before
+    it, the latest first: a rank not below the k-th draw's is one more among the places that were left before that.
     """
     rows = np.flatnonzero(j < n)
-    there, wanted, before = n[rows], j[rows], (n.cumsum() - n)[rows]
+    i = np.arange(j[rows].max(initial=0))[:, None]
+    left = n[rows] - i
+    drawn = np.flatnonzero(i < j[rows])
+    rank = np.zeros(left.shape, dtype=np.int8)  # of at most 100 objects
+    rank.ravel()[drawn] = rng.random(len(drawn)) * left.ravel()[drawn]
+    for k in reversed(range(len(i) - 1)):
+        rank[k + 1 :] += rank[k + 1 :] >= rank[k]
     choice = np.repeat(j == n, n)
-    taken: list[np.ndarray] = []
-    for i in range(int(wanted.max(initial=0))):
-        live = np.flatnonzero(wanted > i)
-        there, wanted, before, taken = there[live], wanted[live], before[live], [t[live] for t in taken]
-        rank = (rng.random(len(live)) * (there - i)).astype(np.intp)
-        for t in taken:
-            rank += t <= rank
-        choice[before + rank] = True
-        for k, t in enumerate(taken):
-            taken[k], rank = np.minimum(t, rank), np.maximum(t, rank)
-        taken.append(rank)
-    return places[choice]
+    choice[(rank + (n.cumsum() - n)[rows]).ravel()[drawn]] = True
+    return places[choice.nonzero()[0]]
 
 
 class StorySampler:
@@ -138,20 +129,20 @@ class StorySampler:
 
     def operate(self, where: np.ndarray, length: int, rng: np.random.Generator, told: Phrases) -> None:
         """Carry out `length` random operations on `where`, and add a phrase for each to `told`."""
-        size, rows, M = self.sizes(where), np.arange(len(where)), self.objects
+        size, rows, M = np.ascontiguousarray(self.sizes(where).T), np.arange(len(where)), self.objects
         for which, box, other, count in rng.random((length, 4, len(where))):
             verb = self.verb(size, which)
-            a = pick(size[:, :-1] > self.least[verb][:, None], box)
+            a = pick(size[:-1] > self.least[verb], box)
             b = self.target(size, a, other)
             source = np.where(verb == 2, self.boxes, a)
             target = np.where(verb == 2, a, np.where(verb == 1, self.boxes, b))
-            n = size[rows, source]
+            n = size[source, rows]
             row = verb * (M + 1) + n
             j = self.ladder.searchsorted(row + count, side="right") - row * (M + 1)
             moved = take(np.flatnonzero(where == source[:, None].astype(np.int8)), n, j, rng)
             where.ravel()[moved] = target[moved // M]
-            size[rows, source] -= j
-            size[rows, target] += j
+            size[source, rows] -= j
+            size[target, rows] += j
             unnamed = (verb == 0) & (j == n) & (self.form.contents != "never")
             named = moved[~unnamed[moved // M]]
             template = np.where(unnamed, MOVE_ALL, np.array([MOVE, REMOVE, PUT])[verb])
@@ -162,15 +153,15 @@ class StorySampler:
         N = self.boxes
         if self.form.half:
             move = (N // 2) ** 2 / (N * (N - 1))  # ordered pairs of different boxes: occupied, then empty
-            remove = (size[:, :N] > 1).mean(1)
-            put = (size[:, N] > 0) / 2
+            remove = (size[:N] > 1).sum(0) / N
+            put = (size[N] > 0) / 2
         else:
-            move = remove = (size[:, :N] > 0).mean(1)
-            put = size[:, N] > 0
+            move = remove = (size[:N] > 0).sum(0) / N
+            put = size[N] > 0
         x = u * (move + remove + put)
         return (x >= move).astype(np.int64) + (x >= move + remove)
 
     def target(self, size: np.ndarray, a: np.ndarray, u: np.ndarray) -> np.ndarray:
         """(B,) the box into which a move from box `a` goes: an empty one where half are occupied, else any other."""
         N = self.boxes
-        return pick(size[:, :N] == 0, u) if self.form.half else (a + 1 + (u * (N - 1)).astype(np.int64)) % N
+        return pick(size[:N] == 0, u) if self.form.half else (a + 1 + (u * (N - 1)).astype(np.int64)) % N
