@@ -46,25 +46,26 @@ def test_overnight_trains_the_published_network_at_a_published_rate():
     assert set(ours[0].tests.lengths) < set(published.tests.lengths)
 
 
-def test_a_call_may_name_another_width():
+def test_a_call_may_name_another_width_and_steps():
     cell = ["parity, regular-gpt C=3"]
     ours, scales = (
-        recipes.get("regulargpt", "table-1", "overnight", settings).only(cell) for settings in (["width=64"], [])
+        recipes.get("regulargpt", "table-1", "overnight", settings).only(cell)
+        for settings in (["width=64", "steps=10000"], [])
     )
     for mine, wide in zip(ours.experiments, scales.experiments, strict=True):
         assert (mine.model.options["width"], wide.model.options["width"]) == (64, 256)
-        assert mine.training == wide.training
+        assert mine.training == wide.training.but(steps=10_000)
         assert [n for n in mine.tests.lengths if n > 40] == list(range(41, 501))
         assert len(wide.tests.lengths) < len(mine.tests.lengths)
 
 
-def test_the_page_says_of_which_width(root):
-    recipe = recipes.get("regulargpt", "table-1", "smoke", ["width=24"]).only(["parity, rnn"])
+def test_the_page_says_of_which_width_and_steps(root):
+    recipe = recipes.get("regulargpt", "table-1", "smoke", ["width=24", "steps=2"]).only(["parity, rnn"])
     lab.run(recipe.experiments, root, workers=1, device="cpu")
     compared, changed = recipe.panels(lab.load(root))
-    assert [list(row["cells"]) for row in compared.data] == [["rnn, width 24"]]
+    assert [list(row["cells"]) for row in compared.data] == [["rnn, width 24, 2 steps"]]
     of = {row["setting"]: (row["published"], row["here"]) for row in changed.data}
-    assert of["model.width"] == (256, 24)
+    assert (of["model.width"], of["training.steps"]) == ((256, 24), (100_000, 2))
     assert of["lengths"] == ("every", "every"), "as published, unlike the scale's"
 
 

@@ -3,11 +3,4 @@
 from . import figure_5, table_1, table_2, table_3
 from .chains import AttentionColumn, plan_chains
 
-__all__ = [
-    "AttentionColumn",
-    "figure_5",
-    "plan_chains",
-    "table_1",
-    "table_2",
-    "table_3",
-]
+__all__ = ["AttentionColumn", "figure_5", "plan_chains", "table_1", "table_2", "table_3"]

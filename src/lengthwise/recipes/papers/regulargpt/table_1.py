@@ -28,11 +28,7 @@ DYCK = ("d-2", "d-3", "d-4", "d-12")
 SECTIONS = [
     # (training lengths, lengths beyond, tasks)
     ((1, 40), (41, 500), ("even-pairs", "modular-arithmetic", "parity", "cycle-navigation")),
-    (
-        (2, 50),
-        (51, 100),
-        (*DYCK, "tomita-3", "tomita-4", "tomita-5", "tomita-6"),
-    ),
+    ((2, 50), (51, 100), (*DYCK, "tomita-3", "tomita-4", "tomita-5", "tomita-6")),
 ]
 PARAMS: dict[str, dict[str, Any]] = {"modular-arithmetic": {"leading_plus": True}}
 """The released code puts a + first, so that operators and digits come in pairs."""
@@ -44,10 +40,17 @@ Key = tuple[str, str]
 """A cell's task and model."""
 
 
-def recipe(scale: Scale, *, width: Annotated[int | None, "Of all networks; each length is tested."] = None) -> Recipe:
+def recipe(
+    scale: Scale,
+    *,
+    width: Annotated[int | None, "Of all networks; each length is tested."] = None,
+    steps: Annotated[int | None, "Of training, not as many as the scale has."] = None,
+) -> Recipe:
     """RegularGPT, an RNN and a Transformer on twelve regular languages, beside the published accuracies."""
-    own = {} if width is None else {"model.width": width, "lengths": "every"}
-    columns = {model: model if width is None else f"{model}, width {width}" for model in MODELS}
+    own = {"model.width": width, "lengths": width and "every", "training.steps": steps}
+    own = {name: value for name, value in own.items() if value is not None}
+    named = [*([f"width {width}"] if width else []), *([f"{steps:,} steps"] if steps else [])]
+    columns = {model: ", ".join([model, *named]) for model in MODELS}
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         rows, rules = dict.fromkeys(task for task, _ in finished), [*RULES[scale], Rule("*", "*", own)]
@@ -101,5 +104,5 @@ def compared(finished: Mapping[Key, Sequence[Run]], columns: Mapping[str, str]) 
         if row:
             rows.append(ComparedRow(task, next(iter(row.values())).majority, row, PUBLISHED_MAJORITY.get(task)))
     notes = [PROSE["note"]] if any(row.label == "tomita-5" or row.label in DYCK for row in rows) else []
-    caption = " ".join([*notes, variant_note(finished, *OURS)]).strip()
-    return comparison("Measured beside published", rows, list(columns.values()), caption)
+    notes.append(variant_note(finished, *OURS))
+    return comparison("Measured beside published", rows, list(columns.values()), " ".join(filter(None, notes)))
