@@ -124,7 +124,7 @@ class Item(NamedTuple):
 
 
 def joined(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Cells of one table, run at different times, as one record of it: of its panels those whose data are rows."""
+    """Cells of one table, run at different times, as one record of it: of its panels those of rows with names."""
     whole, *others = results
     for other in others:
         whole["tasks"] += other["tasks"]
@@ -132,7 +132,7 @@ def joined(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
             whole["provenance"][what] += values
         for ours in whole["panels"]:
             theirs = next((p for p in other["panels"] if p["title"] == ours["title"]), None)
-            if theirs and isinstance(ours["data"], list):
+            if theirs and isinstance(ours["data"], list) and all("row" in line for line in ours["data"]):
                 ours["data"] = _rows([*ours["data"], *theirs["data"]])
     return whole
 
@@ -634,7 +634,7 @@ LENGTHS = {
 LETTERS = (regulargpt.table_1.RULES, ("parity", "regular-gpt C=2"))
 """RegularGPT's settings on regular languages."""
 ITEMS = (
-    Item("RegularGPT", "Table 1", "regulargpt table-1", compared("Measured"), *LETTERS),
+    Item("RegularGPT", "Table 1", "regulargpt table-1", compared("Measured"), *LETTERS, parts=("narrow",)),
     Item("RegularGPT", "Table 2", "regulargpt table-2", compared("Other shares"), *LETTERS),
     Item("RegularGPT", "Table 3", "regulargpt table-3", breaks, regulargpt.table_3.RULES),
     Item(

@@ -95,6 +95,15 @@ def line_of(name: str, title: str, **said: Any) -> dict[str, Any]:
     return line
 
 
+def by_width(task: str, model: str) -> tuple[str, str]:
+    """Means of the published network beyond the trained lengths, in %: of width 64 and of width 256."""
+    columns = {"regulargpt-table-1-narrow": f"{model}, width 64", "regulargpt-table-1": model}
+    lines = {name: those(panel(name, "Measured", "overnight"), row=task) for name in columns}
+    narrow, wide = (line["cells"][columns[name]]["measured"] for name, (line,) in lines.items())
+    assert len(narrow["scores"]) == len(wide["scores"]) == 3
+    return percent(narrow["mean"]), percent(wide["mean"])
+
+
 def asked_spans(name: str = "study-asked-spans", asked: str = "every span") -> dict[str, Any]:
     return line_of(name, "Modular arithmetic", asked=asked)
 
@@ -429,6 +438,16 @@ CLAIMS = [
             [n["arithmetic"] for n in proof_table("learned", raw="proved")] == ["float64"]
             and {n["raw"] for n in proof_table("consolidated")} == {"proved", "refused"}
             and proof_table("compiled") == proof_table("compiled", raw="proved", arithmetic="float32")
+        ),
+    ),
+    Claim(
+        REGULAR_GPT,
+        "beyond the trained lengths C = 3 is right on {}% of PARITY ({} at width 256), C = 2 on {}% of cycle "
+        "navigation ({}) and on {}% of D₃ ({}).",
+        lambda: (
+            *by_width("parity", "regular-gpt C=3"),
+            *by_width("cycle-navigation", "regular-gpt C=2"),
+            *by_width("d-3", "regular-gpt C=2"),
         ),
     ),
     Claim(

@@ -64,6 +64,20 @@ def test_verdicts_of_cells(made, cells, verdict):
     assert "| parity | 75.0 → 50.0 | 50.0 → 100.0" in found.table
 
 
+def test_parts_of_a_table_are_joined_by_their_rows(made):
+    def record(column):
+        named = {"title": "Measured", "data": [{"row": "parity", "cells": {column: 1}}]}
+        unnamed = {"title": "What differs", "data": [{"setting": "model.width"}]}
+        return {"tasks": [column], "provenance": {"seeds": ["0"]}, "panels": [named, unnamed]}
+
+    whole = made.joined([record("wide"), record("narrow")])
+    assert [panel["data"] for panel in whole["panels"]] == [
+        [{"row": "parity", "cells": {"wide": 1, "narrow": 1}}],
+        [{"setting": "model.width"}],
+    ]
+    assert whole["tasks"] == ["wide", "narrow"]
+
+
 def test_chains_are_reproduced_once_every_row_is_there(made):
     def found(*means):
         rows = zip(CHAINS, means, strict=False)
