@@ -132,8 +132,9 @@ def joined(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
             whole["provenance"][what] += values
         for ours in whole["panels"]:
             theirs = next((p for p in other["panels"] if p["title"] == ours["title"]), None)
-            if theirs and isinstance(ours["data"], list) and all("row" in line for line in ours["data"]):
-                ours["data"] = _rows([*ours["data"], *theirs["data"]])
+            if theirs and isinstance(ours["data"], list):
+                rows = [*ours["data"], *theirs["data"]]
+                ours["data"] = _rows(rows) if all("row" in line for line in rows) else ours["data"]
     return whole
 
 

@@ -443,11 +443,11 @@ CLAIMS = [
     Claim(
         REGULAR_GPT,
         "beyond the trained lengths C = 3 is right on {}% of PARITY ({} at width 256), C = 2 on {}% of cycle "
-        "navigation ({}) and on {}% of D₃ ({}).",
+        "navigation ({}) and on {}% of D₄ ({}).",
         lambda: (
             *by_width("parity", "regular-gpt C=3"),
             *by_width("cycle-navigation", "regular-gpt C=2"),
-            *by_width("d-3", "regular-gpt C=2"),
+            *by_width("d-4", "regular-gpt C=2"),
         ),
     ),
     Claim(

@@ -8,6 +8,7 @@ import torch
 
 from lengthwise import lab, recipes, tasks
 from lengthwise.cli import main
+from lengthwise.errors import Error
 from lengthwise.evaluate import score_strings
 from lengthwise.recipes.common.rules import differences, differences_from_paper, settings_of
 from lengthwise.recipes.papers.regulargpt.table_1 import MODELS, RULES, TABLE_1, planned, thinned
@@ -57,6 +58,12 @@ def test_a_call_may_name_another_width_and_steps():
         assert mine.training == wide.training.but(steps=10_000)
         assert [n for n in mine.tests.lengths if n > 40] == list(range(41, 501))
         assert len(wide.tests.lengths) < len(mine.tests.lengths)
+
+
+@pytest.mark.parametrize("setting", ["width=0", "steps=0"])
+def test_no_width_and_no_steps_are_refused(setting):
+    with pytest.raises(Error, match="at least 1"):
+        recipes.get("regulargpt", "table-1", "overnight", [setting])
 
 
 def test_the_page_says_of_which_width_and_steps(root):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from .... import tasks
 from ....lab import Experiment, Run
+from ....options import at_least
 from ....report import Panel
 from ...base import Recipe, Scale
 from ...common.comparison import ComparedCell, ComparedRow, comparison
@@ -43,8 +44,8 @@ Key = tuple[str, str]
 def recipe(
     scale: Scale,
     *,
-    width: Annotated[int | None, "Of all networks; each length is tested."] = None,
-    steps: Annotated[int | None, "Of training, not as many as the scale has."] = None,
+    width: Annotated[int | None, at_least(1), "Of all networks, tested at each length; None: the scale's."] = None,
+    steps: Annotated[int | None, at_least(1), "Of training; None: as many as the scale says."] = None,
 ) -> Recipe:
     """RegularGPT, an RNN and a Transformer on twelve regular languages, beside the published accuracies."""
     own = {"model.width": width, "lengths": width and "every", "training.steps": steps}
