@@ -166,7 +166,7 @@ LINES = {
     "theory": 1_006,
     "verify": 9_519,
     "report": 3_904,
-    "recipes": 4_592,
+    "recipes": 4_589,
     "cli": 3_070,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

@@ -47,32 +47,30 @@ def test_overnight_trains_the_published_network_at_a_published_rate():
     assert set(ours[0].tests.lengths) < set(published.tests.lengths)
 
 
-def test_a_call_may_name_another_width_and_steps():
+def test_a_call_may_name_another_width():
     cell = ["parity, regular-gpt C=3"]
     ours, scales = (
-        recipes.get("regulargpt", "table-1", "overnight", settings).only(cell)
-        for settings in (["width=64", "steps=10000"], [])
+        recipes.get("regulargpt", "table-1", "overnight", settings).only(cell) for settings in (["width=64"], [])
     )
     for mine, wide in zip(ours.experiments, scales.experiments, strict=True):
         assert (mine.model.options["width"], wide.model.options["width"]) == (64, 256)
-        assert mine.training == wide.training.but(steps=10_000)
+        assert mine.training == wide.training
         assert [n for n in mine.tests.lengths if n > 40] == list(range(41, 501))
         assert len(wide.tests.lengths) < len(mine.tests.lengths)
 
 
-@pytest.mark.parametrize("setting", ["width=0", "steps=0"])
-def test_no_width_and_no_steps_are_refused(setting):
+def test_a_width_of_nothing_is_refused():
     with pytest.raises(Error, match="at least 1"):
-        recipes.get("regulargpt", "table-1", "overnight", [setting])
+        recipes.get("regulargpt", "table-1", "overnight", ["width=0"])
 
 
-def test_the_page_says_of_which_width_and_steps(root):
-    recipe = recipes.get("regulargpt", "table-1", "smoke", ["width=24", "steps=2"]).only(["parity, rnn"])
+def test_the_page_says_of_which_width(root):
+    recipe = recipes.get("regulargpt", "table-1", "smoke", ["width=24"]).only(["parity, rnn"])
     lab.run(recipe.experiments, root, workers=1, device="cpu")
     compared, changed = recipe.panels(lab.load(root))
-    assert [list(row["cells"]) for row in compared.data] == [["rnn, width 24, 2 steps"]]
+    assert [list(row["cells"]) for row in compared.data] == [["rnn, width 24"]]
     of = {row["setting"]: (row["published"], row["here"]) for row in changed.data}
-    assert (of["model.width"], of["training.steps"]) == ((256, 24), (100_000, 2))
+    assert of["model.width"] == (256, 24)
     assert of["lengths"] == ("every", "every"), "as published, unlike the scale's"
 
 

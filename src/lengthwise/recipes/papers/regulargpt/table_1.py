@@ -45,13 +45,10 @@ def recipe(
     scale: Scale,
     *,
     width: Annotated[int | None, at_least(1), "Of all networks, tested at each length; None: the scale's."] = None,
-    steps: Annotated[int | None, at_least(1), "Of training; None: as many as the scale says."] = None,
 ) -> Recipe:
     """RegularGPT, an RNN and a Transformer on twelve regular languages, beside the published accuracies."""
-    own = {"model.width": width, "lengths": width and "every", "training.steps": steps}
-    own = {name: value for name, value in own.items() if value is not None}
-    named = [*([f"width {width}"] if width else []), *([f"{steps:,} steps"] if steps else [])]
-    columns = {model: ", ".join([model, *named]) for model in MODELS}
+    own = {} if width is None else {"model.width": width, "lengths": "every"}
+    columns = {model: model if width is None else f"{model}, width {width}" for model in MODELS}
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         rows, rules = dict.fromkeys(task for task, _ in finished), [*RULES[scale], Rule("*", "*", own)]
